@@ -1,0 +1,49 @@
+# Everything a developer runs. Each target does its own set-up: a virtual environment in .venv, from requirements.lock.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+SET_UP := .venv/.set-up
+
+.PHONY: help demo test test-fast check format bench lock clean java
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(SET_UP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Holdfast needs Python 3.11 or later: install it (Debian: apt-get install python3.11 python3.11-venv), or say make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "installing what the lock names (PySpark is large: this takes a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+java: ## check that a Java that can run ZooKeeper and Spark is there
+	@tools/require-java
+
+demo: java $(SET_UP) ## a real cluster on this machine, broken on purpose, in under a minute
+	@$(BIN)/python examples/demo.py
+
+test: java $(SET_UP) ## everything
+	@$(BIN)/python -m pytest
+
+test-fast: $(SET_UP) ## what needs no server, within a minute
+	@$(BIN)/python -m pytest tests/unit tests/property tests/sim tests/contract -m "not real and not slow"
+
+check: $(SET_UP) ## format, lint, strict types, import rules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(SET_UP) ## format, and mend what can be mended by itself
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: java $(SET_UP) ## the figures, measured here and now
+	@$(BIN)/python -m bench
+
+lock: ## resolve pyproject.toml into requirements.lock (needs uv)
+	@uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra spark --group dev pyproject.toml -o requirements.lock
+
+clean: ## forget the virtual environment and everything built
+	rm -rf .venv .build dist .mypy_cache .ruff_cache .hypothesis
