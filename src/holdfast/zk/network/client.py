@@ -1,0 +1,271 @@
+"""One session, over kazoo."""
+
+import asyncio
+import contextlib
+import random
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo import exceptions as kz
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
+from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+
+from holdfast.errors import OutcomeUnknown, Refused, SessionEnded, Unavailable
+from holdfast.zk.client import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Operation,
+    Rejected,
+    SessionId,
+    SetData,
+    Stat,
+    State,
+    Wake,
+    Znode,
+)
+from holdfast.zk.network.connection import Connection, Handler, addresses, quiet
+from holdfast.zk.network.translation import outcome, stat, translate
+from holdfast.zk.settings import Ensemble
+
+TRANSACTION_BYTES_MAX = 1_000_000
+"""ZooKeeper drops the connection of a client that sends more than 1 MiB. Better to refuse than to be cut off."""
+CLOSE_S = 2.0
+
+
+class _NotSent(Exception):
+    """The call was still in kazoo's queue when the connection was lost."""
+
+
+class NetworkClient:
+    """One ZooKeeper session. See `holdfast.zk.client.Client` for what it promises."""
+
+    def __init__(self, ensemble: Ensemble, wake: Wake, *, patience_s: float | None = None) -> None:
+        self._ensemble = ensemble
+        self._wake = wake
+        self._loop = asyncio.get_running_loop()
+        self._patience_s = patience_s
+        self._patience_factor = 1
+        self._lock = threading.Lock()
+        self._state = State.CONNECTING
+        self._session: SessionId | None = None
+        self._timeout_s = 0.0
+        self._ended_because = ""
+        self._connections = 0
+        self._stopped = self._loop.create_future()
+        self._handler = Handler(ensemble)
+        self._kazoo = self._start()
+
+    def _start(self) -> KazooClient:
+        digest = self._ensemble.digest
+        kazoo = KazooClient(
+            hosts=addresses(self._ensemble.hosts),
+            timeout=self._ensemble.session_timeout_s,
+            handler=self._handler,
+            auth_data=[("digest", f"{digest.user}:{digest.password}")] if digest else None,
+            default_acl=[make_digest_acl(digest.user, digest.password, all=True)] if digest else OPEN_ACL_UNSAFE,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, sleep_func=self._handler.sleep_func
+            ),
+            use_ssl=self._ensemble.tls is not None,
+            logger=quiet,
+        )
+        kazoo._connection = Connection(kazoo, kazoo._conn_retry.copy(), self._established)
+        kazoo.add_listener(self._changed)
+        kazoo.start_async()
+        return kazoo
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def session(self) -> SessionId | None:
+        return self._session
+
+    @property
+    def timeout_s(self) -> float:
+        return self._timeout_s
+
+    @property
+    def ended_because(self) -> str:
+        return self._ended_because
+
+    # What kazoo's connection thread tells. Nothing here may block or call ZooKeeper.
+
+    def _established(self, timeout_s: float) -> None:
+        session = SessionId(self._kazoo._session_id, bytes(self._kazoo._session_passwd))
+        with self._lock:
+            if self._state is State.ENDED:
+                return
+            if self._session is None:
+                self._session = session
+            if self._session.id == session.id:
+                self._state = State.CONNECTED
+                self._timeout_s = timeout_s
+                self._connections += 1
+        if self._session.id != session.id:
+            self._end("ZooKeeper gave the connection to a new session")
+        self._post(self._wake)
+
+    def _changed(self, state: str) -> None:
+        if state == KazooState.SUSPENDED:
+            self._suspend()
+        elif state == KazooState.LOST:
+            expired = "the ZooKeeper session expired" if self._session else "ZooKeeper refused the session"
+            self._end(expired)
+
+    def _suspend(self) -> None:
+        with self._lock:
+            if self._state is State.CONNECTED:
+                self._state = State.SUSPENDED
+            # kazoo empties its queue before it tells: what came in between would be sent after the reconnection.
+            queue = self._kazoo._queue
+            left = [queue.popleft() for _ in range(len(queue))]
+            queue.extend(entry for entry in left if entry[1] is None)  # the request to close the session
+        for _, result in left:
+            if result is not None:
+                result.set_exception(_NotSent())
+        self._post(self._wake)
+
+    def _end(self, because: str) -> None:
+        with self._lock:
+            if self._state is State.ENDED:
+                return
+            self._state = State.ENDED
+            self._ended_because = because
+        # kazoo would go on under a new session, and `stop()` can hang.
+        threading.Thread(target=self._discard, name="zk-discard", daemon=True).start()
+        self._post(self._wake)
+
+    def _discard(self) -> None:
+        with contextlib.suppress(Exception):
+            self._kazoo.stop()
+            self._kazoo.close()
+        self._post(self._settle, self._stopped, None, None)
+
+    def _post(self, callback: Callable[..., object], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    # Calls
+
+    async def get(self, path: str, *, watch: bool = False) -> Znode:
+        data, found = await self._read(path, lambda: self._kazoo.get_async(path, self._watcher(watch)))
+        return Znode(data, stat(found))
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        found = await self._read(path, lambda: self._kazoo.exists_async(path, self._watcher(watch)))
+        return None if found is None else stat(found)
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        names: list[str] = await self._read(path, lambda: self._kazoo.get_children_async(path, self._watcher(watch)))
+        return names
+
+    async def sync(self, path: str) -> None:
+        await self._read(path, lambda: self._kazoo.sync_async(path))
+
+    async def commit(self, operations: Sequence[Operation]) -> Committed | Rejected:
+        size = sum(len(operation.data) for operation in operations if isinstance(operation, Create | SetData))
+        if size > TRANSACTION_BYTES_MAX:
+            raise Refused(f"{size} bytes are more than ZooKeeper takes at once ({TRANSACTION_BYTES_MAX})")
+        try:
+            results = await self._call(lambda: self._transaction(operations).commit_async())
+        except _NotSent:
+            raise self._unavailable() from None
+        except kz.AuthFailedError as error:
+            raise Refused("ZooKeeper refused the user or password") from error
+        except (kz.KazooException, TimeoutError) as error:
+            raise OutcomeUnknown(f"the reply of ZooKeeper was lost ({type(error).__name__})") from error
+        return outcome(operations, results)
+
+    def _transaction(self, operations: Sequence[Operation]) -> Any:
+        transaction = self._kazoo.transaction()
+        for operation in operations:
+            match operation:
+                case Create(path, data, ephemeral, sequential):
+                    transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
+                case SetData(path, data, version):
+                    transaction.set_data(path, data, version)
+                case Delete(path, version):
+                    transaction.delete(path, version)
+                case Check(path, version):
+                    transaction.check(path, version)
+        return transaction
+
+    async def _read(self, path: str, submit: Callable[[], Any]) -> Any:
+        try:
+            return await self._call(submit)
+        except (kz.SessionExpiredError, kz.ConnectionClosedError) as error:
+            raise SessionEnded(self._ended_because or "the ZooKeeper session ended") from error
+        except (_NotSent, kz.ConnectionLoss, kz.SessionMovedError, kz.OperationTimeoutError, TimeoutError):
+            raise self._unavailable() from None
+        except kz.KazooException as error:
+            raise translate(error, path) from error
+
+    async def _call(self, submit: Callable[[], Any]) -> Any:
+        """Enqueue, only while connected, and wait, for a bounded time."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        with self._lock:
+            if self._state is State.ENDED:
+                raise SessionEnded(self._ended_because)
+            if self._state is not State.CONNECTED:
+                raise self._unavailable()
+            submit().rawlink(lambda result: self._post(self._settle, future, result.value, result.exception))
+            connection = self._connections
+        patience_s = (self._patience_s or self._timeout_s / 5) * self._patience_factor
+        impatience = self._loop.call_later(patience_s, self._leave_server, connection)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await future
+        finally:
+            impatience.cancel()
+        self._patience_factor = 1
+        return answer
+
+    def _settle(self, future: "asyncio.Future[Any]", value: object, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def _leave_server(self, connection: int) -> None:
+        """A call has gone unanswered for too long. Another server may answer in time to keep everything as it is."""
+        if self._state is not State.CONNECTED or connection != self._connections:
+            return
+        self._patience_factor = min(self._patience_factor * 2, 8)  # a stall of all servers is not cured by moving
+        others = [host for host in self._ensemble.hosts if host != self._handler.server]
+        random.shuffle(others)
+        left = [host for host in self._ensemble.hosts if host == self._handler.server]
+        self._kazoo.set_hosts(addresses(others + left), randomize_hosts=False)
+        open_socket = self._kazoo._connection._socket
+        if open_socket is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(open_socket, socket.SHUT_RDWR)
+
+    def _watcher(self, watch: bool) -> Callable[[object], None] | None:
+        return self._fired if watch else None  # one bound method: kazoo keeps it once per path
+
+    def _fired(self, _: object) -> None:
+        self._post(self._wake)
+
+    def _unavailable(self) -> Unavailable:
+        return Unavailable(f"ZooKeeper at {self._ensemble.connect} is not reachable")
+
+    async def close(self) -> None:
+        self._end("closed by its owner")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await asyncio.shield(self._stopped)
+
+
+def connect_by(ensemble: Ensemble, *, patience_s: float | None = None) -> Callable[[Wake], NetworkClient]:
+    """A `Connect` for this ensemble."""
+    return lambda wake: NetworkClient(ensemble, wake, patience_s=patience_s)

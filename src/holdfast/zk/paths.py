@@ -1,0 +1,47 @@
+"""The znodes of a cluster and their names. Nothing else in Holdfast spells a path."""
+
+from dataclasses import dataclass
+
+from holdfast.model.names import NodeId
+
+CONTENDER_PREFIX = "c-"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    cluster: str
+    prefix: str = ""
+    """The path under which this ZooKeeper lets us live, `/a/b`, or nothing."""
+
+    @property
+    def root(self) -> str:
+        return f"{self.prefix}/holdfast/{self.cluster}"
+
+    @property
+    def epoch(self) -> str:
+        return f"{self.root}/epoch"
+
+    @property
+    def beat(self) -> str:
+        return f"{self.root}/beat"
+
+    @property
+    def election(self) -> str:
+        return f"{self.root}/election"
+
+    def contender(self, name: str) -> str:
+        return f"{self.election}/{name}"
+
+    @property
+    def nodes(self) -> str:
+        return f"{self.root}/nodes"
+
+    def node(self, node: NodeId) -> str:
+        return f"{self.nodes}/{node}"
+
+    @property
+    def skeleton(self) -> tuple[str, ...]:
+        """What must exist before anything else, parents first."""
+        parts = self.root.strip("/").split("/")
+        parents = tuple("/" + "/".join(parts[:depth]) for depth in range(1, len(parts)))
+        return (*parents, self.root, self.election, self.nodes, self.beat, self.epoch)

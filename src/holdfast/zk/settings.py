@@ -1,0 +1,70 @@
+"""How to reach and prove oneself to a ZooKeeper ensemble."""
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    ca: Path
+    certificate: Path | None = None
+    key: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=str(self.ca))
+            context.check_hostname = self.check_hostname
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key, self.key_password)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(str(file) for file in (self.ca, self.certificate, self.key) if file is not None)
+            raise Refused(f"the TLS files ({files}) cannot be used: {error}") from error
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A ZooKeeper user. Everything that Holdfast creates then belongs to it, and nobody else can read or change it."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """A ZooKeeper ensemble as a client sees it."""
+
+    hosts: tuple[tuple[str, int], ...]
+    chroot: str = ""
+    session_timeout_s: float = 15.0
+    digest: Digest | None = None
+    tls: Tls | None = None
+
+    @property
+    def connect(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.hosts) + self.chroot
+
+
+def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
+    """`host:port,host:port/chroot` as hosts and chroot. A missing port is 2181; IPv6 hosts stand in brackets."""
+    addresses, slash, path = text.strip().partition("/")
+    hosts = tuple(_parse_host(address.strip(), text) for address in addresses.split(","))
+    chroot = (slash + path).rstrip("/")
+    if "//" in chroot:
+        raise Refused(f"'{text}' is not a ZooKeeper address: its path has an empty part")
+    return hosts, chroot
+
+
+def _parse_host(address: str, whole: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, "2181"
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Refused(f"'{whole}' is not a ZooKeeper address: expected HOST:PORT[,HOST:PORT…][/PATH]")
+    return host, int(port)
