@@ -1,0 +1,1 @@
+"""The entry points: the `holdfast` command and the agent's process. Composes; decides nothing."""

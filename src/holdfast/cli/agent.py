@@ -1,0 +1,79 @@
+"""The agent's process: `python -m holdfast.cli.agent CONFIG [--accept-zookeeper]`, started by the guard."""
+
+import asyncio
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+from holdfast import __version__, config, log
+from holdfast.api import app as http
+from holdfast.clock import SystemClock
+from holdfast.errors import Refused
+from holdfast.model.records import SCHEMA, NodeRecord
+from holdfast.node.agent import Agent, NodeSettings
+from holdfast.node.directory import NodeDirectory
+from holdfast.node.guard import FINAL_EXIT
+from holdfast.node.leash import tie_to_guard
+from holdfast.zk.network import connect_by
+from holdfast.zk.paths import Paths
+
+
+def main() -> int:
+    logger = log.configure(component="agent")
+    try:
+        settings = config.load(Path(sys.argv[1]))
+        logger = log.configure(component="agent", node=settings.node)
+        directory = NodeDirectory(settings.directory)
+        with directory.locked():
+            asyncio.run(_run(settings, directory, logger, accept="--accept-zookeeper" in sys.argv[2:]))
+    except Refused as error:
+        logger.error("cannot run", problem=str(error))
+        return FINAL_EXIT
+    return 0
+
+
+async def _run(settings: config.Config, directory: NodeDirectory, logger: log.Log, *, accept: bool) -> None:
+    listener = http.listen(settings.api_host, settings.api_port)
+    address = http.address_of(listener)
+    memory = directory.memory(forget=accept)
+    await _close_leftover_session(directory, logger)
+    agent = Agent(
+        NodeSettings(
+            node=settings.node,
+            record=NodeRecord(slots=settings.slots, address=address, version=__version__, newest_schema=SCHEMA),
+            paths=Paths(settings.cluster, prefix=settings.ensemble.chroot),
+            timing=settings.timing,
+        ),
+        connect=connect_by(settings.ensemble),
+        clock=SystemClock(),
+        memory=memory,
+        log=logger,
+        nonce=lambda: secrets.token_hex(6),
+        on_session=lambda session: directory.keep_session(settings.ensemble, session),
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, agent.stop)
+    tie_to_guard(agent.stop)
+    server = http.server(http.app(agent))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    directory.publish(api=address)
+    logger.info("agent started", version=__version__, api=address, connect=settings.ensemble.connect)
+    try:
+        await agent.run()
+    finally:
+        server.should_exit = True
+        await serving
+    logger.info("agent stopped")
+
+
+async def _close_leftover_session(directory: NodeDirectory, logger: log.Log) -> None:
+    session = directory.leftover_session()
+    if session is not None:
+        closed = await asyncio.to_thread(session.close)
+        logger.info("leftover session closed" if closed else "leftover session not closed", session=hex(session.session_id))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""A short ZooKeeper session for one command."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from holdfast.cli.target import Target
+from holdfast.errors import Unavailable
+from holdfast.zk.client import Client, State
+from holdfast.zk.network import connect_by
+
+CONNECT_S = 4.5
+RETRY_S = 0.1
+
+Answer = TypeVar("Answer")
+
+
+@contextlib.asynccontextmanager
+async def session(target: Target) -> AsyncIterator[Client]:
+    awake = asyncio.Event()
+    client = connect_by(target.ensemble)(awake.set)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                while client.state is State.CONNECTING:
+                    await awake.wait()
+                    awake.clear()
+        if client.state is not State.CONNECTED:
+            raise Unavailable(f"ZooKeeper at {target.ensemble.connect} does not answer; is it running?")
+        yield client
+    finally:
+        await client.close()
+
+
+def read(target: Target, question: Callable[[Client], Awaitable[Answer]]) -> Answer:
+    """Ask, and ask again if the connection was lost meanwhile. Reading twice harms nobody."""
+
+    async def ask() -> Answer:
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + CONNECT_S
+        async with session(target) as client:
+            while True:
+                try:
+                    return await question(client)
+                except Unavailable:
+                    if loop.time() >= give_up_at:
+                        raise
+                    await asyncio.sleep(RETRY_S)
+
+    return asyncio.run(ask())

@@ -1,0 +1,143 @@
+"""One node of a local cluster: its configuration, its guard's process, and what both say of themselves."""
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import Refused
+from holdfast.local.layout import CLUSTER
+from holdfast.node.guard import STOP_S
+from holdfast.zk.embedded import tethered
+from holdfast.zk.embedded.ports import LOOPBACK, Ports, taken
+
+LOG_BYTES_MAX = 10 * 1024 * 1024
+SESSION_TIMEOUT_S = 10
+MARGIN_S = 4
+
+
+class LocalNode:
+    def __init__(self, id: str, directory: Path, *, slots: int, tick_ms: int, sync_limit: int, accept_zookeeper: bool) -> None:
+        self.id = id
+        self._directory = directory
+        self._slots = slots
+        self._tick_ms = tick_ms
+        self._sync_limit = sync_limit
+        self._accept_zookeeper = accept_zookeeper
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode if self._process is not None else None
+
+    def start(self, connect: str) -> None:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            config = self._directory / "node.toml"
+            config.write_text(self._configuration(connect, config))
+            log = self._directory / "node.log"
+            if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
+                log.replace(log.with_suffix(".log.1"))
+            for stale in ("guard.json", "agent.json"):
+                (self._directory / stale).unlink(missing_ok=True)
+        except OSError as error:
+            raise Refused(f"node {self.id} cannot use {self._directory}: {error.strerror}") from error
+        agent = [sys.executable, "-m", "holdfast.cli.agent", str(config)]
+        if self._accept_zookeeper:
+            agent.append("--accept-zookeeper")
+            self._accept_zookeeper = False  # accepted once, not for every restart to come
+        command = [sys.executable, "-m", "holdfast.node.guard", str(self._directory), *agent]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                tethered(command, signal.SIGTERM),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _configuration(self, connect: str, last: Path) -> str:
+        return "\n".join(
+            [
+                "[cluster]",
+                f'name = "{CLUSTER}"',
+                f'connect = "{connect}"',
+                "[node]",
+                f'id = "{self.id}"',
+                f"dir = {json.dumps(str(self._directory))}",
+                f"slots = {self._slots}",
+                f'api = "{LOOPBACK}:{self._api_port(last)}"',
+                "[zookeeper]",
+                f"session_timeout_s = {SESSION_TIMEOUT_S}",
+                f"tick_s = {self._tick_ms / 1000}",
+                f"sync_limit = {self._sync_limit}",
+                "[timing]",
+                f"margin_s = {MARGIN_S}",
+                "",
+            ]
+        )
+
+    @staticmethod
+    def _api_port(last: Path) -> int:
+        """The same as last time, as long as nobody else has taken it."""
+        try:
+            port = int(str(tomllib.loads(last.read_text())["node"]["api"]).rpartition(":")[2])
+        except (OSError, ValueError, KeyError, TypeError):
+            return Ports.pick().client
+        return Ports.pick().client if taken(port) else port
+
+    def stop(self) -> None:
+        """The guard gets the time it needs to stop its agent. If it is killed, its agent ends by itself."""
+        if self._process is None:
+            return
+        if self.running:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S + 3)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def terminate(self) -> None:
+        if self._process is not None and self.running:
+            self._process.terminate()
+
+    def described(self) -> dict[str, Any]:
+        guard, agent = _read(self._directory / "guard.json"), _read(self._directory / "agent.json")
+        agent_pid = guard.get("agent_pid")
+        return {
+            "id": self.id,
+            "pid": self._process.pid if self._process is not None and self.running else None,
+            "agent_pid": agent_pid,
+            "api": agent.get("api") if agent.get("pid") == agent_pid else None,
+        }
+
+    def last_problem(self) -> str:
+        """The last sentence that the agent left in its log before it gave up."""
+        try:
+            lines = (self._directory / "node.log").read_text(errors="replace").splitlines()
+        except OSError:
+            return ""
+        for line in reversed(lines[-50:]):
+            try:
+                problem = json.loads(line).get("problem")
+            except (ValueError, AttributeError):
+                continue
+            if problem:
+                return str(problem)
+        return lines[-1] if lines else ""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return fields if isinstance(fields, dict) else {}

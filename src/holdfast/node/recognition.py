@@ -1,0 +1,70 @@
+"""Whether the ZooKeeper that answers is the one this node knows.
+
+A ZooKeeper that comes back empty or older than it was is treated as unreachable until a person accepts it: what it has forgotten,
+cancelled jobs among it, would come back to life.
+"""
+
+from holdfast.errors import Conflict, Refused
+from holdfast.log import Log
+from holdfast.model.records import BeatRecord, Garbage, decode
+from holdfast.model.sighting import Sighting
+from holdfast.node.memory import Memory
+from holdfast.zk.client import Client, Create, NodeExists, NoNode, Rejected, Znode
+from holdfast.zk.election import read_epoch
+from holdfast.zk.paths import Paths
+
+
+class Unrecognized(Refused):
+    """This ZooKeeper has lost what the node remembers."""
+
+
+class Recognition:
+    def __init__(self, paths: Paths, memory: Memory, log: Log) -> None:
+        self._paths = paths
+        self._memory = memory
+        self._log = log
+
+    async def epoch(self, client: Client) -> Znode:
+        """The epoch, once the ZooKeeper is recognized; a cluster that nobody has seen before is founded."""
+        known = self._memory.recall()
+        znode, sighting = await self._look(client)
+        if known is not None and known.objection_to(sighting):
+            # A server that lags behind looks older too: only what holds after a sync is true.
+            await client.sync(self._paths.root)
+            znode, sighting = await self._look(client)
+            if objection := known.objection_to(sighting):
+                raise Unrecognized(f"{objection}; nothing is done until a person accepts this ZooKeeper (--accept-zookeeper)")
+        if znode is None or sighting is None:
+            await self._found(client)
+            znode, sighting = await self._look(client)
+        if znode is None or sighting is None:
+            raise Conflict("the cluster's znodes were deleted while they were being created")
+        self._memory.remember(sighting)
+        return znode
+
+    async def _look(self, client: Client) -> tuple[Znode | None, Sighting | None]:
+        try:
+            epoch = await client.get(self._paths.epoch, watch=True)
+            beat = await client.get(self._paths.beat)
+        except NoNode:
+            return None, None
+        self._check_schemas(epoch, beat)
+        # From the statistics, never from the data: whatever bytes somebody writes there, identity and counters hold.
+        identity = f"{epoch.stat.created_zxid:x}-{epoch.stat.created_ms:x}"
+        return epoch, Sighting(identity, epoch.stat.version, beat.stat.version)
+
+    def _check_schemas(self, epoch: Znode, beat: Znode) -> None:
+        """Raises NewerSchema. Garbage is said, and written over by the next leader and the next beat."""
+        read_epoch(self._paths, epoch)
+        if beat.data:
+            try:
+                decode(BeatRecord, beat.data, where=self._paths.beat)
+            except Garbage as error:
+                self._log.warning("beat unreadable", problem=str(error))
+
+    async def _found(self, client: Client) -> None:
+        """Create what every cluster has. Whoever comes second finds it there."""
+        for path in self._paths.skeleton:
+            outcome = await client.commit([Create(path)])
+            if isinstance(outcome, Rejected) and not isinstance(outcome.error, NodeExists):
+                raise outcome.error
