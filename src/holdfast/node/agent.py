@@ -183,6 +183,8 @@ class Agent:
             self._log.warning("election obstructed", problem=obstacle)
         if self.reign is not None and self.reign.epoch != epoch.stat.version:
             self._lose_reign(f"epoch {self.reign.epoch} is over: a later one has begun")
+        if self.reign is not None and self.reign.contender != mine:
+            self._lose_reign("somebody removed this node from the election")
         if self.reign is None:
             await self._ascend(election, mine, epoch)
         if self.reign is not None:

@@ -31,6 +31,10 @@ class Election:
     async def stand(self) -> str:
         """Join the queue, once. A lost reply is no reason to join twice: our own name is looked for first."""
         if (mine := await self._mine()) is None:
+            # What was sent before a reply got lost may still be on its way through the ensemble. After a sync it is not.
+            await self._client.sync(self._paths.election)
+            mine = await self._mine()
+        if mine is None:
             await self._client.commit([Create(self._paths.contender(self._prefix), ephemeral=True, sequential=True)])
             mine = await self._mine()
         if mine is None:

@@ -53,7 +53,8 @@ def read_health(
         # Everything is in mntr. srvr is for servers whose owner did not whitelist it.
         srvr = ask(host, port, b"srvr", deadline=deadline, context=context) if _NOT_LISTED in mntr else ""
     except TimeoutError:
-        return ServerHealth(id, "unreachable", problems=(f"{host}:{port} gave no answer within {timeout_s:g} s",))
+        problem = f"{host}:{port} gave no answer within {round(timeout_s, 2):g} s"
+        return ServerHealth(id, "unreachable", problems=(problem,))
     except OSError as error:
         return ServerHealth(id, "unreachable", problems=(f"{host}:{port} cannot be reached: {_reason(error)}",))
     return parse(id, mntr=mntr, srvr=srvr)

@@ -1,0 +1,177 @@
+"""The tree of znodes: the operations, their errors, and what each transaction changed.
+
+There is one tree, the leader's. A server that lags reads it through the changes that it has not applied yet: each change
+remembers what stood there before, so nothing is copied.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.errors import HoldfastError, Refused
+from holdfast.zk.client import (
+    BadVersion,
+    Check,
+    Committed,
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Rejected,
+    SetData,
+    Stat,
+    Znode,
+)
+
+
+class Node(NamedTuple):
+    """Immutable, so that a change can keep the old one. `created` counts all children ever created here."""
+
+    znode: Znode
+    children: tuple[str, ...] = ()
+    created: int = 0
+
+
+class Change:
+    """What one committed transaction did to the tree, and which watches it fires."""
+
+    __slots__ = ("before", "changed", "family_changed", "zxid")
+
+    def __init__(self, zxid: int) -> None:
+        self.zxid = zxid
+        self.before: dict[str, Node | None] = {}
+        self.changed: list[str] = []
+        """Paths created, set or deleted: they fire data watches."""
+        self.family_changed: list[str] = []
+        """Paths that gained or lost a child, or are gone: they fire child watches."""
+
+
+def parent_of(path: str) -> str:
+    return path[: path.rfind("/")] or "/"
+
+
+class Tree:
+    def __init__(self) -> None:
+        self.zxid = 0
+        root = Znode(b"", Stat(version=0, created_zxid=0, created_ms=0, owner=0))
+        self.nodes: dict[str, Node] = {"/": Node(root, ("zookeeper",), 1), "/zookeeper": Node(root)}
+        self.ephemerals: dict[int, dict[str, None]] = {}
+        """The paths that each session owns."""
+
+    def get(self, path: str) -> Znode | None:
+        node = self.nodes.get(path)
+        return node.znode if node else None
+
+    def children(self, path: str) -> list[str]:
+        node = self.nodes.get(path)
+        return list(node.children) if node else []
+
+    def commit(
+        self, operations: Sequence[Operation], session_id: int, now_ms: int
+    ) -> tuple[Committed | Rejected, Change | None]:
+        """All or nothing. Later operations see the effects of earlier ones."""
+        change = Change(self.zxid + 1)
+        results: list[str | Stat | None] = []
+        for index, operation in enumerate(operations):
+            outcome = self._apply(operation, change, session_id, now_ms)
+            if isinstance(outcome, HoldfastError):
+                self._undo(change)
+                return Rejected(index, outcome), None
+            results.append(outcome)
+        self._settle(change)
+        return Committed(tuple(results)), change
+
+    def end_session(self, session_id: int) -> tuple[list[str], Change]:
+        """Remove everything the session owns, as one change."""
+        change = Change(self.zxid + 1)
+        paths = list(self.ephemerals.pop(session_id, ()))
+        for path in paths:
+            self._remove(path, change)
+        self.zxid = change.zxid
+        return paths, change
+
+    def _settle(self, change: Change) -> None:
+        self.zxid = change.zxid
+        for path, before in change.before.items():
+            after = self.nodes.get(path)
+            old_owner = before.znode.stat.owner if before else 0
+            new_owner = after.znode.stat.owner if after else 0
+            if old_owner == new_owner:
+                continue
+            if old_owner:
+                del self.ephemerals[old_owner][path]
+            if new_owner:
+                self.ephemerals.setdefault(new_owner, {})[path] = None
+
+    def _undo(self, change: Change) -> None:
+        for path, node in change.before.items():
+            if node is None:
+                self.nodes.pop(path, None)
+            else:
+                self.nodes[path] = node
+
+    def _apply(
+        self, operation: Operation, change: Change, session_id: int, now_ms: int
+    ) -> str | Stat | HoldfastError | None:
+        if isinstance(operation, Create):
+            return self._create(operation, change, session_id, now_ms)
+        path = operation.path
+        node = self.nodes.get(path)
+        if node is None:
+            return NoNode(f"{path} is not there")
+        stat = node.znode.stat
+        if stat.version != operation.version:
+            return BadVersion(f"{path} has version {stat.version}, not {operation.version}")
+        if isinstance(operation, SetData):
+            return self._set(path, node, operation.data, change)
+        if isinstance(operation, Delete):
+            if node.children:
+                return NotEmpty(f"{path} still has children")
+            self._remove(path, change)
+        else:
+            assert isinstance(operation, Check)
+        return None
+
+    def _create(self, operation: Create, change: Change, session_id: int, now_ms: int) -> str | HoldfastError:
+        path = operation.path
+        parent_path = parent_of(path)
+        parent = self.nodes.get(parent_path)
+        if parent is None:
+            return NoNode(f"{parent_path}, the parent of {path}, is not there")
+        if operation.sequential:
+            path = f"{path}{parent.created:010d}"
+        if path in self.nodes:
+            return NodeExists(f"{path} is there already")
+        if parent.znode.stat.owner:
+            return Refused(f"{parent_path} is ephemeral, so it cannot have children")
+        name = path[path.rfind("/") + 1 :]
+        change.before.setdefault(parent_path, parent)
+        change.before.setdefault(path, None)
+        change.changed.append(path)
+        change.family_changed.append(parent_path)
+        owner = session_id if operation.ephemeral else 0
+        stat = Stat(version=0, created_zxid=change.zxid, created_ms=now_ms, owner=owner)
+        self.nodes[path] = Node(Znode(operation.data, stat))
+        self.nodes[parent_path] = Node(parent.znode, (*parent.children, name), parent.created + 1)
+        return path
+
+    def _set(self, path: str, node: Node, data: bytes, change: Change) -> Stat:
+        change.before.setdefault(path, node)
+        change.changed.append(path)
+        old = node.znode.stat
+        stat = Stat(old.version + 1, old.created_zxid, old.created_ms, old.owner)
+        self.nodes[path] = Node(Znode(data, stat), node.children, node.created)
+        return stat
+
+    def _remove(self, path: str, change: Change) -> None:
+        parent_path = parent_of(path)
+        parent = self.nodes[parent_path]
+        change.before.setdefault(parent_path, parent)
+        change.before.setdefault(path, self.nodes[path])
+        change.changed.append(path)
+        change.family_changed += (path, parent_path)
+        del self.nodes[path]
+        name = path[path.rfind("/") + 1 :]
+        rest = tuple(child for child in parent.children if child != name)
+        self.nodes[parent_path] = Node(parent.znode, rest, parent.created)
