@@ -5,12 +5,18 @@ is said here; a difference between the backends is a bug in one of them, or in t
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from holdfast.zk import settings
 from holdfast.zk.client import Client, State, Wake
+from holdfast.zk.embedded import Server
+from holdfast.zk.farewell import close_session
+from holdfast.zk.network import NetworkClient
+from tests.proxy import Proxy
 from tests.sim.world import World
 from tests.sim.zk.client import SimClient
 
@@ -123,54 +129,80 @@ class SimBackend:
 
 
 class RealBackend:
-    """A real server behind a proxy that misbehaves on demand. To be completed; until then it is not registered."""
+    """A real server behind a proxy that misbehaves on demand."""
 
     tick_s = TICK_S
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        raise NotImplementedError
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._proxy = Proxy(server.client_port)
+        self._runner = asyncio.Runner()
+        self._clients: list[NetworkClient] = []
+        self._frozen = False
 
-    def connect(self, wake: Wake, *, timeout_s: float = TIMEOUT_S, patience_s: float | None = None) -> Client:
-        raise NotImplementedError
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(coroutine)
+
+    def connect(self, wake: Wake, *, timeout_s: float = TIMEOUT_S, patience_s: float | None = None) -> NetworkClient:
+        address = settings.Ensemble((("127.0.0.1", self._proxy.port),), session_timeout_s=timeout_s)
+        self._clients.append(NetworkClient(address, wake, patience_s=patience_s))
+        return self._clients[-1]
 
     def random_root(self) -> str:
-        raise NotImplementedError
+        return f"/t{secrets.token_hex(6)}"
 
     async def advance(self, seconds: float) -> None:
-        raise NotImplementedError
+        await asyncio.sleep(seconds)
 
     async def drop_connections(self) -> None:
-        raise NotImplementedError
+        self._proxy.cut()
 
     async def stop_service(self) -> None:
-        raise NotImplementedError
+        self._proxy.refusing = True
+        self._proxy.cut()
 
     async def start_service(self) -> None:
-        raise NotImplementedError
+        self._proxy.refusing = False
 
     async def freeze_service(self) -> None:
-        raise NotImplementedError
+        self._frozen = True
+        self._server.pause()
 
     async def thaw_service(self) -> None:
-        raise NotImplementedError
+        self._frozen = False
+        self._server.resume()
 
     async def lose_replies(self) -> None:
-        raise NotImplementedError
+        self._proxy.replies_lost = True
 
     async def restore_replies(self) -> None:
-        raise NotImplementedError
+        self._proxy.replies_lost = False
+        self._proxy.cut()
 
     async def expire(self, client: Client) -> None:
-        raise NotImplementedError
+        session = client.session
+        assert session is not None
+        hosts = [("127.0.0.1", self._server.client_port)]
+        assert await asyncio.to_thread(close_session, hosts, session.id, session.password, timeout_s=5)
 
     def close(self) -> None:
-        raise NotImplementedError
+        if self._frozen:
+            self._server.resume()
+        self._proxy.refusing = self._proxy.replies_lost = False
+
+        async def end() -> None:
+            await asyncio.gather(*(client.close() for client in self._clients))
+
+        self._runner.run(end())
+        self._runner.close()
+        self._proxy.close()
 
 
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Backend]] = {
     "sim-1": lambda _: SimBackend(1),
     "sim-2": lambda _: SimBackend(2),
     "sim-3": lambda _: SimBackend(3),
+    "real": lambda request: RealBackend(request.getfixturevalue("server")),
 }
 """By name. One whose name begins with `real` is marked so; it may ask the request for fixtures, such as a server."""
 

@@ -125,9 +125,7 @@ def test_a_check_holds_or_not_and_changes_nothing(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 3])
-def test_a_transaction_that_fails_anywhere_leaves_no_trace_and_names_the_culprit(
-    backend: Backend, position: int
-) -> None:
+def test_a_transaction_that_fails_anywhere_leaves_no_trace_and_names_the_culprit(backend: Backend, position: int) -> None:
     async def test() -> None:
         client, root = await connected(backend), backend.random_root()
         await committed(client, Create(root), Create(f"{root}/a", b"old"), Create(f"{root}/b"))

@@ -207,9 +207,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_forever(self) -> None:
         raise RuntimeError("simulated time has no end: use run_until")
 
-    def create_task_in(
-        self, process: Process, coroutine: Coroutine[Any, Any, T], name: str | None = None
-    ) -> "asyncio.Task[T]":
+    def create_task_in(self, process: Process, coroutine: Coroutine[Any, Any, T], name: str | None = None) -> "asyncio.Task[T]":
         return self.create_task(coroutine, name=name, context=process.context.copy())
 
     def _step(self, until_s: float) -> bool:

@@ -1,7 +1,7 @@
 """Whether the ZooKeeper that answers is the one this node knows.
 
-A ZooKeeper that comes back empty or older than it was is treated as unreachable until a person accepts it: what it has forgotten,
-cancelled jobs among it, would come back to life.
+A ZooKeeper that comes back empty or older than it was is treated as unreachable until a person accepts it: what it has
+forgotten, cancelled jobs among it, would come back to life.
 """
 
 from holdfast.errors import Conflict, Refused

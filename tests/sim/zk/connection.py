@@ -161,9 +161,7 @@ class Connection:
                 break
             order.popleft()
         if replies and self.server_open:
-            self._down_s = max(
-                self._down_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s
-            )
+            self._down_s = max(self._down_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s)
             self._loop.at(self._down_s, self._at_client, (replies, self.server.zxid))
 
     def fire_watch(self) -> None:

@@ -111,9 +111,7 @@ class Tree:
             else:
                 self.nodes[path] = node
 
-    def _apply(
-        self, operation: Operation, change: Change, session_id: int, now_ms: int
-    ) -> str | Stat | HoldfastError | None:
+    def _apply(self, operation: Operation, change: Change, session_id: int, now_ms: int) -> str | Stat | HoldfastError | None:
         if isinstance(operation, Create):
             return self._create(operation, change, session_id, now_ms)
         path = operation.path
