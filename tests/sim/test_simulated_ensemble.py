@@ -275,3 +275,14 @@ def test_a_new_value_is_sometimes_readable_before_its_watch_fires() -> None:
 
             early += world.run(read_again(world, client, bell), process="a")
     assert 0 < early < 60
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_write_through_a_follower_is_answered_when_a_paused_leader_goes_on(seed: int) -> None:
+    with World(seed) as world:
+        client = connected_to_a_follower(world, "a", timeout_s=10.0, patience_s=100.0)
+        leader = world.zk.leader
+        assert leader is not None
+        world.zk.pause(leader)
+        world.at(world.now_s + 1.5, world.zk.resume, leader)
+        assert isinstance(world.run(client.commit([Create("/x")]), process="a", within_s=3), Committed)

@@ -69,7 +69,7 @@ class Agent:
         self._nonce = nonce
         self._on_session = on_session
         self._alarm = Alarm()
-        self._confirmation = Confirmation(settings.timing)
+        self._confirmation = Confirmation(settings.timing, began_at=clock.boottime())
         self._stopping = False
         self._said_at = float("-inf")
         self._away_since = float("inf")
@@ -90,6 +90,7 @@ class Agent:
     async def run(self) -> None:
         """Until stopped. Raises Refused, with a sentence, if the settings can never work."""
         while not self._stopping:
+            self._confirmation = Confirmation(self.settings.timing, began_at=self._clock.boottime())
             client = self._connect(self._alarm.ring)
             try:
                 await self._live(client)
@@ -170,7 +171,9 @@ class Agent:
             await election.withdraw()
 
     async def _pass(self, client: Client, membership: Membership, election: Election) -> None:
+        looked_at = self._clock.boottime()
         epoch = await self._recognition.epoch(client)
+        self._confirmation.heard(sent_at=looked_at, answered_at=self._clock.boottime())
         await membership.hold()
         if not self.status.registered:
             self.status = replace(self.status, registered=True)
@@ -191,7 +194,7 @@ class Agent:
             await self._beat_if_due(client, self.reign)
 
     async def _ascend(self, election: Election, mine: str, epoch: Znode) -> None:
-        self._confirmation = Confirmation(self.settings.timing)
+        self._confirmation.lapse()
         self._beat_sent_at = float("-inf")
         self.reign = await election.ascend(mine, epoch)
         if self.reign is None:
@@ -221,7 +224,7 @@ class Agent:
                 raise Refused(reason)
 
     def _confirm(self, sent_at: float, timeout_s: float) -> None:
-        self._confirmation.confirm(sent_at=sent_at, timeout_s=timeout_s)
+        self._confirmation.confirm(sent_at=sent_at, answered_at=self._clock.boottime(), timeout_s=timeout_s)
         if not self._claimed and self.leading() and self.reign is not None:
             self._claimed = True
             self._log.info("leading", epoch=self.reign.epoch)

@@ -19,6 +19,10 @@ class Timing:
         The margin covers a heartbeat (the confirmation may be that old), a tick (a server reports touches late, and a session
         may end that much before the timeout after its last write), and the time to kill a process tree.
         """
+        if self.heartbeat_s < self.tick_s / 2:
+            return (
+                f"heartbeat {self.heartbeat_s:g} s must be at least half a tick ({self.tick_s:g} s): servers report no sooner"
+            )
         needed_s = self.heartbeat_s + self.tick_s + self.kill_s
         if self.margin_s <= needed_s:
             return (
@@ -40,22 +44,43 @@ class Timing:
 
 
 class Confirmation:
-    """How long the last confirmation holds.
+    """How long the last confirmation of one session holds.
 
-    A confirmation is a committed write that checked a version, and its time is when it was *sent*: what the server knew
-    cannot be newer than that. A read is none, because a server that is cut off answers reads.
+    A confirmation is a committed write that checked a version, and its time is when it was *sent*: what the server knew cannot
+    be newer than that. A read is none, because a server that is cut off answers reads.
+
+    A committed write does not extend its session. It only proves that the session had not ended yet; what extends it is that
+    the servers report, a little later, to have heard of it. So a write says how long the session will last only if something
+    was heard of it a tick *before*, and the margin assumes that this was not more than a heartbeat earlier. After a pause
+    there is nothing of the kind: the first write may be committed a moment before the session expires, and counts no further
+    than what was heard before the pause.
     """
 
-    def __init__(self, timing: Timing) -> None:
+    HEARD_MAX = 64
+
+    def __init__(self, timing: Timing, *, began_at: float) -> None:
+        """`began_at`: a time before the session existed. Its creation gives it its full time, at the source."""
         self._timing = timing
+        self._heard = [(began_at, float("-inf"))]
         self._deadline = float("-inf")
 
-    def confirm(self, *, sent_at: float, timeout_s: float) -> None:
-        self._deadline = max(self._deadline, sent_at + timeout_s - self._timing.margin_s)
+    def heard(self, *, sent_at: float, answered_at: float) -> None:
+        """A call, even a read, was answered: some server has heard of the session between these two moments."""
+        self._heard.append((sent_at, answered_at))
+        del self._heard[: -self.HEARD_MAX]
+
+    def confirm(self, *, sent_at: float, answered_at: float, timeout_s: float) -> None:
+        """A version-checked write was committed."""
+        # Answered a tick before this was sent: then it was reported before this was committed.
+        reported = [sent for sent, answered in self._heard if answered <= sent_at - self._timing.tick_s]
+        if reported:
+            counts_from = min(sent_at, max(reported) + self._timing.tick_s + self._timing.heartbeat_s)
+            self._deadline = max(self._deadline, counts_from + timeout_s - self._timing.margin_s)
+        self.heard(sent_at=sent_at, answered_at=answered_at)
+
+    def lapse(self) -> None:
+        """What was confirmed was about something that is over."""
+        self._deadline = float("-inf")
 
     def holds(self, now: float) -> bool:
         return now < self._deadline
-
-    @property
-    def deadline(self) -> float:
-        return self._deadline

@@ -189,7 +189,11 @@ class Quorum:
                 server.leave_service()
             return
         if server.serving and server.reign == self._reign and self.leader is not None and in_time:
-            server.rejoin(self._random.uniform(0.01, 0.1))
+            delay_s = self._random.uniform(0.01, 0.1)
+            # If it was the leader that was away, its followers have kept for it what they could not send, and missed as much.
+            for rejoining in self.servers if server is self.leader else (server,):
+                if rejoining.serving:
+                    rejoining.rejoin(delay_s)
             return
         if server.serving:
             server.leave_service()
