@@ -1,11 +1,24 @@
 """What tests share. Servers are real, and started only if a test asks for one."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from holdfast.zk.embedded import Ensemble, Server, Settings
+
+_REPORTED = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Say something that is printed at the end of the run, whether the test passes or not."""
+    return request.config.stash.setdefault(_REPORTED, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(_REPORTED, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

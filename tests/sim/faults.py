@@ -58,6 +58,9 @@ class Faults:
                 self._late_reply,
                 self._late_look,
                 self._stale_beat,
+                self._everyone_expires,
+                self._back_at_the_last_moment,
+                self._back_at_the_last_moment,
             ]
         )
         self.names.append(aim.__name__)
@@ -203,6 +206,9 @@ class Faults:
         draw = self._random.random()
         if draw < 0.3:
             self._scribble_on_the_epoch()  # between the leader's decision and the commit of what it decided
+            if draw < 0.2:
+                # And the leader hears the answer, but cannot ask again.
+                self._zk.network.cut(transaction.process.partition("/")[0], replies=False)
         elif draw < 0.5:
             # Not from inside the transaction: an operator's request takes its own turn.
             self._world.at(self._world.now_s, self._start, self._depose, 0.0)
@@ -246,8 +252,12 @@ class Faults:
         for server in range(len(self._zk.servers)):
             if server != last:
                 self._zk.network.cut(node.name, server)
-        # Give it time to settle on the only server it can reach.
-        self._world.at(self._world.now_s + self._random.uniform(1.0, 3.0), lambda: None if self._over else self._zk.cut(last))
+        # Give it time to settle on the only server it can reach; then cut that off, before it has reported the last beat.
+        self._zk.after(
+            lambda t: t.process == node.process and writes(t.operations, PATHS.beat),
+            lambda _: None if self._over else self._zk.cut(last),
+            skip=self._random.randrange(1, 4),
+        )
 
     def _late_reply(self) -> None:
         """The reply to a beat comes late, and what is sent after that beat does not arrive."""
@@ -273,6 +283,31 @@ class Faults:
                 self._world.at(self._world.now_s + pause_s, go_on)
 
         self._zk.after(lambda t: writes(t.operations, PATHS.beat), pause, skip=self._random.randrange(1, 4))
+
+    def _everyone_expires(self) -> None:
+        """The leader is cut off when its beat is on its way, everybody else sleeps, and it is the first to be back."""
+
+        def silence(transaction: Transaction) -> None:
+            leader = self._by_process.get(transaction.process)
+            if leader is None or self._over or self._world.now_s > 4.0:
+                return
+            now_s = self._world.now_s
+            back_s = now_s + self._random.uniform(10.5, 11.5)
+            self._zk.network.cut(leader.name)
+            self._world.at(back_s, self._zk.network.heal, leader.name)
+            for node in self._nodes:
+                if node is not leader:
+                    self._world.at(back_s + self._random.uniform(0.0, 1.0), self._stop(node, hang=False))
+
+        self._aim(lambda t: writes(t.operations, PATHS.beat), silence, skip=self._random.randrange(1, 3))
+
+    def _back_at_the_last_moment(self) -> None:
+        """A paused leader goes on when its session is about to expire: a write is still committed, and saves nothing."""
+        self._world.at(self._random.uniform(2, 4), self._pause_for_a_session)
+
+    def _pause_for_a_session(self) -> None:
+        if not self._over:
+            self._world.at(self._world.now_s + self._random.uniform(9.0, 11.2), self._stop(self._node(), hang=False))
 
     def _cut(self, machine: str) -> None:
         if not self._over:

@@ -61,7 +61,7 @@ class SimNode:
         self.agent: Agent | None = None
         self.lost = False
         self._kind = kind
-        self._timing = timing
+        self.timing = timing
         self._random = random.Random(f"{world.seed}/{name}")
         # Impatience makes many bad things rare. Nothing may depend on it, so half of the schedules do without.
         self._patience_s = None if world.seed % 2 else 1000.0
@@ -74,7 +74,7 @@ class SimNode:
                 node=NodeId(self.name),
                 record=NodeRecord(slots=1, address="", version="sim", newest_schema=SCHEMA),
                 paths=PATHS,
-                timing=self._timing,
+                timing=self.timing,
             ),
             connect=self.world.connect(self.process, timeout_s=TIMEOUT_S, patience_s=self._patience_s),
             clock=self.world.clock(self.process),

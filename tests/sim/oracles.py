@@ -4,10 +4,11 @@ import json
 from collections.abc import Sequence
 
 from holdfast.zk.client import Create, Operation, SetData, Stat
-from tests.sim.nodes import PATHS, SimNode
+from tests.sim.nodes import PATHS, TIMEOUT_S, SimNode
 from tests.sim.world import World
 
 OPERATOR = "operator"
+SAMPLE_S = 0.25
 
 
 class Violation(AssertionError):
@@ -23,11 +24,14 @@ class Oracles:
         self._owners: dict[int, int] = {}
         """The session that won each epoch."""
         self._contenders: dict[int, int] = {}
+        self._last_beat_s: dict[int, float] = {}
+        """When the last beat of each session was committed."""
         self.epoch = 0
         self.commits = 0
         self.violations: list[str] = []
         world.zk.on_commit(self._committed)
         world.zk.on_session_end(self._session_ended)
+        world.at(SAMPLE_S, self._sample)
 
     def _committed(
         self, _: int, session: int, process: str, operations: Sequence[Operation], results: Sequence[str | Stat | None]
@@ -56,6 +60,18 @@ class Oracles:
             self._violated(f"{process} wrote under epoch {epoch} while {self.epoch} is the newest")
         if self._owners.get(epoch) != session:
             self._violated(f"{process} wrote under epoch {epoch} in another session than the one that won it")
+
+        self._last_beat_s[session] = self._world.now_s
+
+    def _sample(self) -> None:
+        """Who claims to lead has written, and not longer ago than the deadline allows, counted from the commit itself."""
+        now_s = self._world.now_s
+        for node in self._nodes:
+            if node.leading() and node.session is not None:
+                silent_s = now_s - self._last_beat_s.get(node.session.id, float("-inf"))
+                if silent_s > TIMEOUT_S - node.timing.margin_s:
+                    self._violated(f"{node.process} claims to lead though its last beat was committed {silent_s:.1f} s ago")
+        self._world.at(now_s + SAMPLE_S, self._sample)
 
     def _joined(self, session: int, process: str) -> None:
         self._contenders[session] = self._contenders.get(session, 0) + 1
@@ -86,7 +102,7 @@ class Oracles:
 
     def verdict(self) -> None:
         if self.violations:
-            raise Violation("; ".join(self.violations[:3]))
+            raise Violation(self.violations[0])
 
 
 def writes(operations: Sequence[Operation], path: str) -> bool:

@@ -63,7 +63,7 @@ def _play(world: World, nodes: list[SimNode], oracles: Oracles, faults: Faults, 
     if kind in ("crash", "loss"):
         return _fail_over(world, nodes, oracles, kind)
     rng = random.Random(f"{world.seed}/{kind}")
-    for _ in range(rng.randrange(1, 3) if kind == "handover" else rng.randrange(2)):
+    for _ in range(rng.randrange(1, 4) if kind == "handover" else rng.randrange(2)):
         faults.aimed_one()
     for _ in range(rng.randrange(2) if kind == "handover" else rng.randrange(2, 7)):
         faults.random_one(rng.uniform(world.now_s, SCHEDULE_S - HEALED_S), SCHEDULE_S - HEALED_S)

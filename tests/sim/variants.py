@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.errors import OutcomeUnknown, SessionEnded
+from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
 from holdfast.node.agent import Agent
 from holdfast.zk.client import Client, Committed, Connect, Create, Operation, Rejected, State, Wake, Znode
 from holdfast.zk.election import Election
@@ -42,12 +42,14 @@ class RetryingClient:
         return self._inner.state
 
     async def commit(self, operations: Sequence[Operation]) -> Committed | Rejected:
-        try:
-            return await self._inner.commit(operations)
-        except (SessionEnded, OutcomeUnknown):
+        while True:
+            try:
+                return await self._inner.commit(operations)
+            except (SessionEnded, OutcomeUnknown, Unavailable):
+                if any(isinstance(operation, Create) for operation in operations):
+                    raise  # joining twice is another variant
             while self.state is not State.CONNECTED:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-            return await self._inner.commit(operations)
 
 
 class RetryAcrossExpiry(Agent):

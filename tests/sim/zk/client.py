@@ -12,14 +12,13 @@ from typing import Any, cast
 
 from holdfast.errors import HoldfastError, OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.zk.client import Committed, Create, Operation, Rejected, SessionId, SetData, Stat, State, Wake, Znode
+from holdfast.zk.network.client import PATIENCE_FACTOR_MAX, PATIENCE_PER_TIMEOUT
 from tests.sim.process import Process
 from tests.sim.zk.connection import Connection, Replies
 from tests.sim.zk.ensemble import Ensemble
 from tests.sim.zk.request import Kind, Request
 from tests.sim.zk.wire import Wire
 
-PATIENCE_PER_TIMEOUT = 1 / 5
-PATIENCE_FACTOR_MAX = 8
 CLOSE_S = 2.0
 TRANSACTION_BYTES_MAX = 1_000_000
 
@@ -145,11 +144,12 @@ class SimClient:
                 self._patience_watched = True
                 self._at(due_s, self._check_patience)
                 return
-            if self._patience_s <= self._timeout_s and self._state is State.CONNECTED:
+            if self._patience_s > self._timeout_s:
+                _fail(request, "nothing was heard for a whole session timeout")
+            if self._state is State.CONNECTED:
                 self._patience_factor = min(self._patience_factor * 2, PATIENCE_FACTOR_MAX)
                 self._wire.leave_for_another()
                 return
-            _fail(request, "nothing was heard for a whole session timeout")
 
     def _settle(self, replies: Replies) -> None:
         self._patience_factor = 1

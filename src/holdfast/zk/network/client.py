@@ -35,6 +35,9 @@ from holdfast.zk.settings import Ensemble
 
 TRANSACTION_BYTES_MAX = 1_000_000
 """ZooKeeper drops the connection of a client that sends more than 1 MiB. Better to refuse than to be cut off."""
+PATIENCE_PER_TIMEOUT = 1 / 5
+PATIENCE_FACTOR_MAX = 4
+"""Patience doubles with every server left in vain, because a stall of all of them is not cured by moving."""
 CLOSE_S = 2.0
 
 
@@ -218,11 +221,14 @@ class NetworkClient:
                 raise self._unavailable()
             submit().rawlink(lambda result: self._post(self._settle, future, result.value, result.exception))
             connection = self._connections
-        patience_s = (self._patience_s or self._timeout_s / 5) * self._patience_factor
+        patience_s = (self._patience_s or self._timeout_s * PATIENCE_PER_TIMEOUT) * self._patience_factor
         impatience = self._loop.call_later(patience_s, self._leave_server, connection)
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await future
+        except TimeoutError:
+            self._leave_server(connection)
+            raise
         finally:
             impatience.cancel()
         self._patience_factor = 1
@@ -240,7 +246,7 @@ class NetworkClient:
         """A call has gone unanswered for too long. Another server may answer in time to keep everything as it is."""
         if self._state is not State.CONNECTED or connection != self._connections:
             return
-        self._patience_factor = min(self._patience_factor * 2, 8)  # a stall of all servers is not cured by moving
+        self._patience_factor = min(self._patience_factor * 2, PATIENCE_FACTOR_MAX)
         others = [host for host in self._ensemble.hosts if host != self._handler.server]
         random.shuffle(others)
         left = [host for host in self._ensemble.hosts if host == self._handler.server]
