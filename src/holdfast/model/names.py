@@ -5,6 +5,9 @@ from typing import NewType
 
 NodeId = NewType("NodeId", str)
 Epoch = NewType("Epoch", int)
+JobId = NewType("JobId", str)
+Attempt = NewType("Attempt", int)
+"""One execution of a job: 1, 2, 3…; 0 before the first. A number is never used twice."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 

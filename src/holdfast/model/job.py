@@ -1,0 +1,158 @@
+"""A job: what was asked for, how it stands, and what the processes that run it say."""
+
+import enum
+from dataclasses import dataclass, field
+
+from holdfast.model.names import Attempt, Epoch, JobId, NodeId
+from holdfast.model.phase import Phase, check_transition
+from holdfast.model.restart import Failures
+
+NO_ATTEMPT = Attempt(0)
+NO_FAILURES = Failures()
+EVENTS_MAX = 20
+"""How many changes are kept with the job itself. Each node's event log has them all."""
+
+
+class Desired(enum.StrEnum):
+    RUN = "run"
+    STOP = "stop"
+    CANCEL = "cancel"
+    """Absorbing: nothing follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What was submitted. It never changes; an upgrade adds another beside it."""
+
+    name: str
+    script: str
+    """The file's name, for people; its content is the blob."""
+    blob: str
+    """The content's SHA-256."""
+    restart: str = "exponential"
+    slots: int = 1
+    arguments: tuple[str, ...] = ()
+    conf: tuple[tuple[str, str], ...] = ()
+    py_files: tuple[tuple[str, str], ...] = ()
+    """Names and blobs."""
+
+
+class Ending(enum.StrEnum):
+    """How an attempt ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """At a batch boundary, as asked."""
+    FAILED = "failed"
+    """The user's code."""
+    KILLED = "killed"
+    OUT_OF_MEMORY = "out of memory"
+    UNSTARTABLE = "unstartable"
+    """The driver could not even be started: a blob is missing, a script is no Python."""
+    LOST = "lost"
+    """The lease or the node was lost. Nobody's fault but the infrastructure's."""
+    DATA_LOSS = "data loss"
+    CHECKPOINT_CONFLICT = "checkpoint conflict"
+    """The checkpoint belongs to somebody else, or a second driver wrote to it."""
+
+    @property
+    def blames_the_job(self) -> bool:
+        return self in (Ending.FAILED, Ending.KILLED, Ending.OUT_OF_MEMORY)
+
+    @property
+    def needs_a_person(self) -> bool:
+        return self in (Ending.DATA_LOSS, Ending.CHECKPOINT_CONFLICT)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    ending: Ending
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """While it exists the attempt is alive."""
+
+    attempt: Attempt
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the runner of an attempt says, and what its node certifies after it."""
+
+    attempt: Attempt
+    node: NodeId
+    started: float
+    """Wall time."""
+    outcome: Outcome | None = None
+    dead: bool = False
+    """The certificate: every process of this attempt is gone, for sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of a job."""
+
+    number: int
+    """Contiguous from 1: the version of `state` that it brought about."""
+    wall: float
+    phase: Phase
+    reason: str
+    attempt: Attempt
+    node: NodeId | None
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a job stands. Written by the client once, and from then on by leaders."""
+
+    phase: Phase
+    reason: str
+    attempt: Attempt = NO_ATTEMPT
+    node: NodeId | None = None
+    restarts: int = 0
+    """How many attempts followed an earlier one."""
+    failures: Failures = NO_FAILURES
+    not_before: float = 0.0
+    """Wall time of the next attempt, in BACKOFF."""
+    events: tuple[Event, ...] = field(default=())
+
+    def becoming(
+        self,
+        phase: Phase,
+        reason: str,
+        *,
+        wall: float,
+        epoch: Epoch,
+        attempt: Attempt | None = None,
+        node: NodeId | None = None,
+        restarts: int | None = None,
+        failures: Failures | None = None,
+        not_before: float = 0.0,
+    ) -> "State":
+        """The next state, with the event that says so. Raises IllegalTransition."""
+        check_transition(self.phase, phase)
+        attempt = self.attempt if attempt is None else attempt
+        number = self.events[-1].number + 1 if self.events else 1
+        event = Event(number, wall, phase, reason, attempt, node, epoch)
+        return State(
+            phase=phase,
+            reason=reason,
+            attempt=attempt,
+            node=node,
+            restarts=self.restarts if restarts is None else restarts,
+            failures=self.failures if failures is None else failures,
+            not_before=not_before,
+            events=(*self.events, event)[-EVENTS_MAX:],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Tells a node to run an attempt. Only an index of `state`: one that does not match it starts nothing."""
+
+    job: JobId
+    attempt: Attempt

@@ -1,0 +1,249 @@
+"""The plan: for each job at most one command, from what was seen and nothing else."""
+
+from holdfast.model import restart
+from holdfast.model.job import Desired, Ending, Lease, Outcome, Report, Spec, State
+from holdfast.model.names import Attempt
+from holdfast.model.phase import Phase
+from holdfast.plan.command import Command, Launch, Quarantine, Settle, Withdraw
+from holdfast.plan.placement import Room
+from holdfast.plan.snapshot import Garbled, JobView, Now, Snapshot
+
+
+def plan(snapshot: Snapshot, now: Now) -> list[Command]:
+    """Waiting jobs are served in the order in which they began to wait, by the room that the others leave."""
+    room = Room(snapshot.nodes)
+    for job in snapshot.jobs.values():
+        _occupy(room, job)
+    commands: list[Command] = []
+    for job in sorted(snapshot.jobs.values(), key=_turn):
+        if job.id in snapshot.quarantined and not _releasable(job):
+            continue
+        if (command := _Decision(snapshot, room, job, now).make()) is not None:
+            commands.append(command)
+    return [*commands, *_stray_orders(snapshot)]
+
+
+def _occupy(room: Room, job: JobView) -> None:
+    slots = job.spec.slots if isinstance(job.spec, Spec) else 1
+    if isinstance(job.lease, Lease):
+        room.occupy(job.lease.node, slots)
+    elif isinstance(job.state, State) and job.state.phase.occupies_slots and job.state.node is not None:
+        room.occupy(job.state.node, slots)
+
+
+def _turn(job: JobView) -> tuple[float, str]:
+    """Who has waited longest comes first; a new reason for waiting does not begin it anew."""
+    since = 0.0
+    for event in reversed(job.state.events if isinstance(job.state, State) else ()):
+        if event.phase not in (Phase.PENDING, Phase.BACKOFF):
+            break
+        since = event.wall
+    return (since, job.id)
+
+
+def _releasable(job: JobView) -> bool:
+    """A person released it: everything can be read again and the state says so."""
+    return isinstance(job.state, State) and job.state.phase is not Phase.QUARANTINED
+
+
+def _stray_orders(snapshot: Snapshot) -> list[Command]:
+    strays: list[Command] = []
+    for node, jobs in snapshot.orders.items():
+        for id in sorted(jobs):
+            job = snapshot.jobs.get(id)
+            state = job.state if job is not None else None
+            if isinstance(state, Garbled):
+                continue  # nobody can say what it should match
+            if not isinstance(state, State) or state.node != node or not state.phase.occupies_slots:
+                strays.append(Withdraw(id, node, "the job's state does not name this order"))
+    return strays
+
+
+class _Decision:
+    """About one job."""
+
+    def __init__(self, snapshot: Snapshot, room: Room, job: JobView, now: Now) -> None:
+        self._snapshot = snapshot
+        self._room = room
+        self._job = job
+        self._now = now
+
+    def make(self) -> Command | None:
+        job = self._job
+        if isinstance(job.state, State) and (job.state.phase.final or job.state.phase is Phase.QUARANTINED):
+            return None  # what ended never runs again, whatever is left over of it
+        if (defect := self._defect()) is not None:
+            return self._about(defect)
+        assert isinstance(job.state, State) and isinstance(job.spec, Spec) and isinstance(job.desired, Desired)
+        if isinstance(job.lease, Lease):
+            return self._alive(job.state, job.desired, job.lease)
+        return self._not_alive(job.state, job.spec, job.desired)
+
+    # What cannot be read
+
+    def _defect(self) -> str | None:
+        """Why nothing can be decided about this job."""
+        job = self._job
+        parts = (("spec", job.spec), ("desired", job.desired), ("state", job.state), ("report", job.report))
+        for what, part in parts:
+            if isinstance(part, Garbled):
+                return f"its {what} cannot be read: {part.reason}"
+        if job.state is None:
+            return "it has no state: it was not submitted as a whole, or was swept by half"
+        if job.spec is None or job.desired is None:
+            return "a part of it is missing: it was put back by hand, or was swept by half"
+        if not job.owns_its_name:
+            return "its name belongs to another job, or to none: it was put back by hand"
+        return None
+
+    def _about(self, defect: str) -> Command | None:
+        """What runs is left alone. What does not run never starts."""
+        job = self._job
+        if not isinstance(job.lease, Lease):
+            state = self._settle(job.state, Phase.QUARANTINED, defect).state if isinstance(job.state, State) else None
+            return Quarantine(job.id, defect, state)
+        if isinstance(job.state, Garbled):
+            return Settle(job.id, self._rebuilt(job.lease, job.state), rebuilt=True)
+        return None
+
+    def _rebuilt(self, lease: Lease, state: Garbled) -> State:
+        reason = f"its state could not be read ({state.reason}) and was made anew from the lease of attempt {lease.attempt}"
+        fresh = State(Phase.PENDING, reason, attempt=lease.attempt)
+        return fresh.becoming(
+            Phase.RUNNING, reason, wall=self._now.wall, epoch=self._snapshot.epoch, attempt=lease.attempt, node=lease.node
+        )
+
+    # What is alive
+
+    def _alive(self, state: State, desired: Desired, lease: Lease) -> Command | None:
+        if desired is not Desired.RUN:
+            if state.phase is Phase.STOPPING:
+                return None
+            return self._settle(state, Phase.STOPPING, f"a person asked to {desired}", attempt=lease.attempt, lease=lease)
+        if state.phase is Phase.RUNNING and (state.attempt, state.node) == (lease.attempt, lease.node):
+            return None
+        if state.phase is Phase.STOPPING:
+            return None  # the stop was taken back too late: the attempt ends, and then the job runs again
+        if state.phase is Phase.PARKED:
+            return self._settle(
+                state, Phase.STOPPING, "it is parked, and an attempt is alive", attempt=lease.attempt, lease=lease
+            )
+        return self._settle(
+            state, Phase.RUNNING, f"attempt {lease.attempt} runs on {lease.node}", attempt=lease.attempt, lease=lease
+        )
+
+    # What is not alive
+
+    def _not_alive(self, state: State, spec: Spec, desired: Desired) -> Command | None:
+        if state.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
+            return self._after_attempt(state, spec, desired)
+        if desired is Desired.CANCEL:
+            return self._settle(state, Phase.CANCELLED, "a person cancelled it")
+        if desired is Desired.STOP:
+            if state.phase is Phase.PARKED:
+                return None
+            return self._settle(state, Phase.PARKED, "a person stopped it; 'resume' starts it again, 'cancel' ends it")
+        if state.phase is Phase.PARKED:
+            return None  # only a person's `resume` makes it PENDING again
+        if state.phase is Phase.BACKOFF and self._now.wall < state.not_before:
+            return None
+        return self._launch(state, spec)
+
+    def _after_attempt(self, state: State, spec: Spec, desired: Desired) -> Command | None:
+        report = self._own_report(state)
+        outcome = report.outcome if report is not None else None
+        if not self._surely_dead(state, report):
+            return None
+        if desired is Desired.CANCEL:
+            return self._settle(state, Phase.CANCELLED, "a person cancelled it")
+        if outcome is None:
+            outcome = self._never_reported(state, report)
+        if outcome.ending is Ending.FINISHED:
+            return self._settle(state, Phase.FINISHED, outcome.reason)
+        if desired is Desired.STOP:
+            return self._settle(state, Phase.PARKED, "a person stopped it; 'resume' starts it again, 'cancel' ends it")
+        if outcome.ending.needs_a_person:
+            return self._settle(state, Phase.PARKED, outcome.reason)
+        if outcome.ending is Ending.UNSTARTABLE:
+            return self._settle(state, Phase.FAILED, outcome.reason)
+        if outcome.ending.blames_the_job:
+            return self._after_failure(state, spec, report, outcome)
+        return self._settle(state, Phase.PENDING, outcome.reason)
+
+    def _own_report(self, state: State) -> Report | None:
+        report = self._job.report
+        return report if isinstance(report, Report) and report.attempt == state.attempt else None
+
+    def _surely_dead(self, state: State, report: Report | None) -> bool:
+        """Certified, or gone for a margin on this leader's own clock.
+
+        An attempt that has never reported has never held the lease, and cannot take it any more once the next number is
+        given out. It is only a question of patience.
+        """
+        if report is not None and report.dead:
+            return True
+        since = self._job.lease_gone_since
+        if since is None:
+            return False
+        starting = report is None and state.phase is Phase.STARTING and state.node in self._snapshot.nodes
+        return self._now.boot - since >= (self._snapshot.start_s if starting else self._snapshot.margin_s)
+
+    def _never_reported(self, state: State, report: Report | None) -> Outcome:
+        where = f"on {state.node}" if state.node is not None else "on an unknown node"
+        if report is None:
+            return Outcome(Ending.LOST, f"attempt {state.attempt} {where} was never seen alive")
+        return Outcome(Ending.LOST, f"attempt {state.attempt} {where} was lost: its lease is gone and it left no report")
+
+    def _after_failure(self, state: State, spec: Spec, report: Report | None, outcome: Outcome) -> Command:
+        wall = self._now.wall
+        failures = state.failures.with_another(started=report.started if report is not None else None, now=wall)
+        verdict = restart.decide(restart.parse(spec.restart), failures, now=wall, key=f"{self._job.id}/{state.attempt}")
+        if isinstance(verdict, restart.Enough):
+            return self._settle(state, Phase.FAILED, f"{outcome.reason}; {verdict.reason}", failures=failures)
+        reason = f"{outcome.reason}; again in {verdict.delay_s:.0f} s"
+        return self._settle(state, Phase.BACKOFF, reason, failures=failures, not_before=wall + verdict.delay_s)
+
+    def _launch(self, state: State, spec: Spec) -> Command | None:
+        node = self._room.place(spec.slots)
+        if node is None:
+            reason = f"waiting for room: {self._room.shortage(spec.slots)}"
+            known = state.phase is Phase.PENDING and state.reason == reason
+            return None if known else self._settle(state, Phase.PENDING, reason)
+        self._room.occupy(node, spec.slots)
+        attempt = Attempt(self._job.attempt + 1)
+        started = state.becoming(
+            Phase.STARTING,
+            f"attempt {attempt} was given to {node}",
+            wall=self._now.wall,
+            epoch=self._snapshot.epoch,
+            attempt=attempt,
+            node=node,
+            restarts=state.restarts + (state.attempt > 0),
+        )
+        return Launch(self._job.id, node, started)
+
+    def _settle(
+        self,
+        state: State,
+        phase: Phase,
+        reason: str,
+        *,
+        attempt: Attempt | None = None,
+        lease: Lease | None = None,
+        failures: restart.Failures | None = None,
+        not_before: float = 0.0,
+    ) -> Settle:
+        node = lease.node if lease is not None else None
+        return Settle(
+            self._job.id,
+            state.becoming(
+                phase,
+                reason,
+                wall=self._now.wall,
+                epoch=self._snapshot.epoch,
+                attempt=attempt,
+                node=node,
+                failures=failures,
+                not_before=not_before,
+            ),
+        )
