@@ -3,6 +3,8 @@
 Every key stands in `KEYS` once, with its meaning; `docs/operations.md` has the same table, and a test compares them.
 """
 
+import math
+import re
 import socket
 import tomllib
 from dataclasses import dataclass
@@ -72,6 +74,7 @@ def load_cluster(path: Path) -> tuple[str, Ensemble]:
     """What a client needs of the same file: the cluster's name and how to reach its ZooKeeper."""
     values = _values(path)
     _require(values, path, "cluster.connect")
+    _check_name("cluster.name", values["cluster.name"], path)
     return values["cluster.name"], _ensemble(values, path)
 
 
@@ -104,19 +107,19 @@ def _checked(name: str, value: Any, path: Path) -> Any:
     if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not key.kind:
-        raise Refused(f"{path}: '{name}' must be a {key.kind.__name__}, not {value!r}")
-    if isinstance(value, float | int) and not isinstance(value, bool) and value <= 0:
+        shown = "something else" if "password" in name else repr(value)
+        raise Refused(f"{path}: '{name}' must be a {key.kind.__name__}, not {shown}")
+    if isinstance(value, float | int) and not isinstance(value, bool) and not 0 < value < math.inf:
         raise Refused(f"{path}: '{name}' must be more than 0, not {value!r}")
     return value
 
 
 def _build(values: dict[str, Any], path: Path) -> Config:
     node, cluster = values["node.id"] or socket.gethostname(), values["cluster.name"]
-    for what, name in (("node.id", node), ("cluster.name", cluster)):
-        if not is_name(name):
-            raise Refused(f"{path}: '{name}' cannot be used as {what}: letters, digits, '.', '_' and '-', 64 at most")
+    _check_name("node.id", node, path)
+    _check_name("cluster.name", cluster, path)
     api_host, _, api_port = values["node.api"].rpartition(":")
-    if not api_host or not api_port.isdigit() or int(api_port) > 65535:
+    if not api_host or re.fullmatch("[0-9]{1,5}", api_port) is None or int(api_port) > 65535:
         raise Refused(f"{path}: 'node.api' must be HOST:PORT, not '{values['node.api']}'")
     timing = Timing(
         heartbeat_s=values["timing.heartbeat_s"],
@@ -139,6 +142,11 @@ def _build(values: dict[str, Any], path: Path) -> Config:
     )
 
 
+def _check_name(what: str, name: str, path: Path) -> None:
+    if not is_name(name):
+        raise Refused(f"{path}: '{name}' cannot be used as {what}: letters, digits, '.', '_' and '-', 64 at most")
+
+
 def _ensemble(values: dict[str, Any], path: Path) -> Ensemble:
     hosts, chroot = parse_connect(values["cluster.connect"])
     return Ensemble(
@@ -146,7 +154,7 @@ def _ensemble(values: dict[str, Any], path: Path) -> Ensemble:
         chroot=chroot,
         session_timeout_s=values["zookeeper.session_timeout_s"],
         digest=_digest(values, path),
-        tls=_tls(values),
+        tls=_tls(values, path),
     )
 
 
@@ -155,15 +163,19 @@ def _digest(values: dict[str, Any], path: Path) -> Digest | None:
     if file := values["zookeeper.password_file"]:
         try:
             password = Path(file).read_text().strip()
-        except OSError as error:
-            raise Refused(f"cannot read zookeeper.password_file {file}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise Refused(f"cannot read zookeeper.password_file {file}: {why}") from error
     if bool(user) != bool(password):
         raise Refused(f"{path}: zookeeper.user and its password belong together: one of them is missing")
     return Digest(user, password) if user else None
 
 
-def _tls(values: dict[str, Any]) -> Tls | None:
+def _tls(values: dict[str, Any], path: Path) -> Tls | None:
     if not values["zookeeper.tls_ca"]:
+        for name in ("zookeeper.tls_certificate", "zookeeper.tls_key", "zookeeper.tls_key_password"):
+            if values[name]:
+                raise Refused(f"{path}: '{name}' does nothing without zookeeper.tls_ca, which turns TLS on")
         return None
     certificate, key = values["zookeeper.tls_certificate"], values["zookeeper.tls_key"]
     return Tls(

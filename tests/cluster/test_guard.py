@@ -64,6 +64,11 @@ def guarded(directory: Path, agent: str) -> Iterator[Guarded]:
         finally:
             process.kill()
             process.wait()
+            # These agents do not notice that their guard is gone. Real ones do.
+            for pid in Guarded(directory, process).lives():
+                with contextlib.suppress(OSError):
+                    if str(script) in Path(f"/proc/{pid}/cmdline").read_text():
+                        os.kill(int(pid), signal.SIGKILL)
 
 
 ALIVE = "while True: os.write(fd, b'.'); time.sleep(0.2)"

@@ -3,8 +3,9 @@
 import random
 from typing import Any
 
+from holdfast.model.codec import SCHEMA
 from holdfast.model.names import NodeId
-from holdfast.model.records import SCHEMA, NodeRecord
+from holdfast.model.records import NodeRecord
 from holdfast.model.sighting import Sighting
 from holdfast.node.agent import Agent, NodeSettings
 from holdfast.zk.client import SessionId

@@ -10,7 +10,8 @@ from holdfast import __version__, config, log
 from holdfast.api import app as http
 from holdfast.clock import SystemClock
 from holdfast.errors import Refused
-from holdfast.model.records import SCHEMA, NodeRecord
+from holdfast.model.codec import SCHEMA
+from holdfast.model.records import NodeRecord
 from holdfast.node.agent import Agent, NodeSettings
 from holdfast.node.directory import NodeDirectory
 from holdfast.node.guard import FINAL_EXIT
@@ -30,6 +31,10 @@ def main() -> int:
     except Refused as error:
         logger.error("cannot run", problem=str(error))
         return FINAL_EXIT
+    except OSError as error:
+        # Such as a full disk at the start. It may pass, so the guard tries again.
+        logger.error("cannot run now", problem=str(error))
+        return 1
     return 0
 
 

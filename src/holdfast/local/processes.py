@@ -30,8 +30,8 @@ class ProcessName:
         """Whether the process was there to get it. By a descriptor, so that the pid cannot change hands in between."""
         try:
             descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return False
+        except OSError:
+            return False  # gone, or no pid at all
         try:
             if not self.alive:
                 return False

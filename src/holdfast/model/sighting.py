@@ -20,7 +20,8 @@ class Sighting:
             return f"ZooKeeper came back empty: this node has seen epoch {self.epoch} of this cluster"
         if now.cluster_id != self.cluster_id:
             return f"ZooKeeper came back with another cluster ({now.cluster_id}, not {self.cluster_id})"
-        if (now.epoch, now.beat) < (self.epoch, self.beat):
+        # Each by itself: on an old copy others may have gone on, and taken later epochs with fewer beats.
+        if now.epoch < self.epoch or now.beat < self.beat:
             return (
                 f"ZooKeeper came back older: epoch {now.epoch} beat {now.beat}, "
                 f"but this node has seen epoch {self.epoch} beat {self.beat}"

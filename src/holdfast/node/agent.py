@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.log import Log
+from holdfast.model.codec import NewerSchema
 from holdfast.model.names import Epoch, NodeId
-from holdfast.model.records import NewerSchema, NodeRecord
+from holdfast.model.records import NodeRecord
 from holdfast.node.alarm import Alarm
 from holdfast.node.membership import Membership
 from holdfast.node.memory import Memory
@@ -99,7 +100,7 @@ class Agent:
             finally:
                 self._lose_reign(client.ended_because or "this node stops")
                 await client.close()
-                self._on_session(None)
+                self._tell_session(None)
                 self.status = replace(self.status, session=None, registered=False)
             if not self._stopping:
                 self._log.warning("session ended", reason=client.ended_because)
@@ -125,9 +126,16 @@ class Agent:
         objection = self.settings.timing.objection(client.timeout_s)
         if objection is not None:
             raise Refused(objection)
-        self._on_session(client.session)
+        self._tell_session(client.session)
         self.status = replace(self.status, session=client.session)
         self._log.info("connected", session=f"0x{client.session.id & (2**64 - 1):x}" if client.session else "")
+
+    def _tell_session(self, session: SessionId | None) -> None:
+        try:
+            self._on_session(session)
+        except OSError as error:
+            # Should this agent crash now, its session has to expire by itself.
+            self._log.warning("session not written", problem=f"the session file cannot be written: {error.strerror}")
 
     def _notice_absence(self) -> None:
         """A connection that is lost for a moment is nobody's problem."""

@@ -154,8 +154,11 @@ class Guard:
     def _publish(self, agent_pid: int | None) -> None:
         path = self._directory / "guard.json"
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"guard_pid": os.getpid(), "agent_pid": agent_pid}))
-        temporary.replace(path)
+        try:
+            temporary.write_text(json.dumps({"guard_pid": os.getpid(), "agent_pid": agent_pid}))
+            temporary.replace(path)
+        except OSError as error:
+            self._say("guard.json not written", problem=str(error))  # a full disk does not stop a guard
 
     def _say(self, event: str, **context: object) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() // 1_000_000 % 1000:03d}Z"

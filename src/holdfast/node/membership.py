@@ -1,8 +1,9 @@
 """A node's entry in the cluster: an ephemeral znode that says what it offers."""
 
 from holdfast.errors import Conflict
+from holdfast.model.codec import encode
 from holdfast.model.names import NodeId
-from holdfast.model.records import NodeRecord, encode
+from holdfast.model.records import NodeRecord
 from holdfast.zk.client import Client, Create, NodeExists, Rejected
 from holdfast.zk.paths import Paths
 

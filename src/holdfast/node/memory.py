@@ -18,12 +18,11 @@ class Memory(Protocol):
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """The old content or the new, never a part, also after a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    try:
-        os.write(descriptor, data)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    temporary.unlink(missing_ok=True)  # what a crash left behind may have another mode
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
 
 
@@ -43,7 +42,9 @@ class FileMemory:
             return Sighting(str(fields["cluster_id"]), int(fields["epoch"]), int(fields["beat"]))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except OSError as error:
+            raise Refused(f"cannot read {self._path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             # Not forgotten silently: without it an old ZooKeeper would be taken for a new one.
             raise Refused(
                 f"{self._path} is damaged; if this cluster's ZooKeeper is right, start once with --accept-zookeeper"

@@ -6,7 +6,8 @@ forgotten, cancelled jobs among it, would come back to life.
 
 from holdfast.errors import Conflict, Refused
 from holdfast.log import Log
-from holdfast.model.records import BeatRecord, Garbage, decode
+from holdfast.model.codec import Garbage, decode
+from holdfast.model.records import BeatRecord
 from holdfast.model.sighting import Sighting
 from holdfast.node.memory import Memory
 from holdfast.zk.client import Client, Create, NodeExists, NoNode, Rejected, Znode
@@ -39,7 +40,13 @@ class Recognition:
             znode, sighting = await self._look(client)
         if znode is None or sighting is None:
             raise Conflict("the cluster's znodes were deleted while they were being created")
-        self._memory.remember(sighting)
+        try:
+            self._memory.remember(sighting)
+        except OSError as error:
+            # A full disk makes the check weaker. It is no reason to stop.
+            self._log.warning(
+                "memory not written", problem=f"what was seen of the cluster cannot be written down: {error.strerror}"
+            )
         return znode
 
     async def _look(self, client: Client) -> tuple[Znode | None, Sighting | None]:

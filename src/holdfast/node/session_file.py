@@ -7,11 +7,12 @@ that the last one is gone). It holds the session's password: only the owner may 
 import json
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.zk.farewell import TRY_S, close_session, open_plain
+from holdfast.errors import HoldfastError
+from holdfast.zk.farewell import TRY_S, Opener, close_session, open_plain
 
 NAME = "session.json"
 
@@ -20,27 +21,32 @@ NAME = "session.json"
 class DeadSession:
     hosts: tuple[tuple[str, int], ...]
     session_id: int
-    password: bytes
+    password: bytes = field(repr=False)
     timeout_s: float
-    tls: dict[str, Any] | None
+    tls: dict[str, Any] | None = field(repr=False)
     """What `holdfast.zk.settings.Tls` is made of, or None for a plain connection."""
 
     def close(self) -> bool:
+        """Whether the session is gone. If it cannot be closed, for whatever reason, it will expire."""
+        try:
+            open_connection = open_plain if self.tls is None else self._tls_opener(self.tls)
+        except (HoldfastError, KeyError, TypeError, ValueError):
+            return False  # certificates are renewed and moved
         return close_session(
-            self.hosts,
-            self.session_id,
-            self.password,
-            timeout_s=self.timeout_s,
-            open_connection=open_plain if self.tls is None else self._open_tls,
+            self.hosts, self.session_id, self.password, timeout_s=self.timeout_s, open_connection=open_connection
         )
 
-    def _open_tls(self, host: str, port: int) -> socket.socket:
+    @staticmethod
+    def _tls_opener(tls: dict[str, Any]) -> Opener:
         from holdfast.zk.settings import Tls  # loads the ssl module: only for those who use it
 
-        assert self.tls is not None
-        paths = {name: Path(self.tls[name]) if self.tls[name] else None for name in ("ca", "certificate", "key")}
-        context = Tls(**{**self.tls, **paths}).context()
-        return context.wrap_socket(socket.create_connection((host, port), timeout=TRY_S), server_hostname=host)
+        paths = {name: Path(tls[name]) if tls[name] else None for name in ("ca", "certificate", "key")}
+        context = Tls(**{**tls, **paths}).context()
+
+        def open_tls(host: str, port: int) -> socket.socket:
+            return context.wrap_socket(socket.create_connection((host, port), timeout=TRY_S), server_hostname=host)
+
+        return open_tls
 
 
 def write(path: Path, session: DeadSession) -> None:
@@ -52,7 +58,8 @@ def write(path: Path, session: DeadSession) -> None:
         "tls": session.tls,
     }
     temporary = path.with_suffix(".tmp")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    temporary.unlink(missing_ok=True)  # one that was left behind may be readable by others
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(fields, file)
     temporary.replace(path)
 
@@ -68,5 +75,5 @@ def read(path: Path) -> DeadSession | None:
             timeout_s=float(fields["timeout_s"]),
             tls=fields["tls"],
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None

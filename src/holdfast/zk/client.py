@@ -11,7 +11,7 @@ server and take the session to another one.
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import Conflict, HoldfastError, Refused
@@ -32,7 +32,7 @@ class SessionId:
     """What a session can be resumed by. Whoever holds it can end the session."""
 
     id: int
-    password: bytes
+    password: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

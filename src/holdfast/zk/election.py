@@ -8,8 +8,9 @@ tries: two nodes that both believed themselves first would still be told apart b
 import re
 
 from holdfast.errors import Conflict
+from holdfast.model.codec import Garbage, decode, encode
 from holdfast.model.names import Epoch, NodeId
-from holdfast.model.records import EpochRecord, Garbage, decode, encode
+from holdfast.model.records import EpochRecord
 from holdfast.zk.client import Check, Client, Committed, Create, Delete, SetData, Znode
 from holdfast.zk.paths import CONTENDER_PREFIX, Paths
 from holdfast.zk.reign import Reign

@@ -7,8 +7,9 @@ cannot change anything, whatever it believes and however late its packets arrive
 from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError, OutcomeUnknown, Refused, SessionEnded, Unavailable
+from holdfast.model.codec import encode
 from holdfast.model.names import Epoch, NodeId
-from holdfast.model.records import BeatRecord, encode
+from holdfast.model.records import BeatRecord
 from holdfast.zk.client import BadVersion, Check, Client, NoNode, Operation, Rejected, SetData, Stat
 from holdfast.zk.outcome import Conflict, Done, Final, LeadershipLost, Outcome, Unknown, Unsent
 from holdfast.zk.paths import Paths

@@ -1,5 +1,6 @@
 """How to reach and prove oneself to a ZooKeeper ensemble."""
 
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,8 @@ class Tls:
             context = ssl.create_default_context(cafile=str(self.ca))
             context.check_hostname = self.check_hostname
             if self.certificate is not None:
-                context.load_cert_chain(self.certificate, self.key, self.key_password)
+                # Always a password, if only an empty one: asked for none, OpenSSL would wait for somebody to type it.
+                context.load_cert_chain(self.certificate, self.key, lambda: self.key_password or "")
         except (OSError, ssl.SSLError) as error:
             files = ", ".join(str(file) for file in (self.ca, self.certificate, self.key) if file is not None)
             raise Refused(f"the TLS files ({files}) cannot be used: {error}") from error
@@ -47,7 +49,7 @@ class Ensemble:
 
     @property
     def connect(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.hosts) + self.chroot
+        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts) + self.chroot
 
 
 def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
@@ -60,11 +62,12 @@ def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
     return hosts, chroot
 
 
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:\[\]]+))(?::(?P<port>\d{1,5}))?", re.ASCII)
+
+
 def _parse_host(address: str, whole: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or address.endswith("]"):
-        host, port = address, "2181"
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise Refused(f"'{whole}' is not a ZooKeeper address: expected HOST:PORT[,HOST:PORT…][/PATH]")
-    return host, int(port)
+    match = _HOST.fullmatch(address)
+    port = int(match["port"] or 2181) if match is not None else 0
+    if match is None or not 0 < port < 65536:
+        raise Refused(f"'{whole[:200]}' is not a ZooKeeper address: expected HOST:PORT[,HOST:PORT…][/PATH]")
+    return match["six"] or match["host"], port

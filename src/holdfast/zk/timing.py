@@ -62,25 +62,31 @@ class Confirmation:
         """`began_at`: a time before the session existed. Its creation gives it its full time, at the source."""
         self._timing = timing
         self._heard = [(began_at, float("-inf"))]
-        self._deadline = float("-inf")
+        self._counts_from = float("-inf")
+        self._timeout_s = 0.0
 
     def heard(self, *, sent_at: float, answered_at: float) -> None:
         """A call, even a read, was answered: some server has heard of the session between these two moments."""
+        # Answers that come close together say the same. Kept apart, a few of them reach back for several ticks.
+        close_s = self._timing.tick_s / 8
+        if len(self._heard) > 1 and answered_at - self._heard[-2][1] < close_s:
+            self._heard.pop()
         self._heard.append((sent_at, answered_at))
         del self._heard[: -self.HEARD_MAX]
 
     def confirm(self, *, sent_at: float, answered_at: float, timeout_s: float) -> None:
-        """A version-checked write was committed."""
+        """A version-checked write was committed. `timeout_s` is what the server grants now; a reconnection may change it."""
         # Answered a tick before this was sent: then it was reported before this was committed.
         reported = [sent for sent, answered in self._heard if answered <= sent_at - self._timing.tick_s]
         if reported:
             counts_from = min(sent_at, max(reported) + self._timing.tick_s + self._timing.heartbeat_s)
-            self._deadline = max(self._deadline, counts_from + timeout_s - self._timing.margin_s)
+            self._counts_from = max(self._counts_from, counts_from)
+        self._timeout_s = timeout_s
         self.heard(sent_at=sent_at, answered_at=answered_at)
 
     def lapse(self) -> None:
         """What was confirmed was about something that is over."""
-        self._deadline = float("-inf")
+        self._counts_from = float("-inf")
 
     def holds(self, now: float) -> bool:
-        return now < self._deadline
+        return now < self._counts_from + self._timeout_s - self._timing.margin_s

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from holdfast.errors import Refused
+from holdfast.model.codec import Garbage, NewerSchema, decode
 from holdfast.model.names import NodeId
-from holdfast.model.records import Garbage, NewerSchema, NodeRecord, decode
+from holdfast.model.records import NodeRecord
 from holdfast.zk.client import Client, NoNode
 from holdfast.zk.election import read_epoch
 from holdfast.zk.paths import Paths
