@@ -22,9 +22,7 @@ encodings = st.sampled_from(["utf-8", "utf-16", "utf-32", "latin-1"])
 names = st.text()
 records = (
     st.builds(EpochRecord, leader=names.map(NodeId), contender=names)
-    | st.builds(
-        BeatRecord, leader=names.map(NodeId), epoch=st.integers().map(Epoch), wall_s=st.floats(allow_nan=False) | st.integers()
-    )
+    | st.builds(BeatRecord, leader=names.map(NodeId), epoch=st.integers().map(Epoch), wall_s=st.floats(allow_nan=False))
     | st.builds(NodeRecord, slots=st.integers(), address=names, version=names, newest_schema=st.integers())
 )
 spoiled = st.tuples(records, st.sampled_from(FIELDS), values).map(

@@ -64,6 +64,7 @@ class Confirmation:
         self._heard = [(began_at, float("-inf"))]
         self._counts_from = float("-inf")
         self._timeout_s = 0.0
+        self._deadline = float("-inf")
 
     def heard(self, *, sent_at: float, answered_at: float) -> None:
         """A call, even a read, was answered: some server has heard of the session between these two moments."""
@@ -78,15 +79,18 @@ class Confirmation:
         """A version-checked write was committed. `timeout_s` is what the server grants now; a reconnection may change it."""
         # Answered a tick before this was sent: then it was reported before this was committed.
         reported = [sent for sent, answered in self._heard if answered <= sent_at - self._timing.tick_s]
+        if timeout_s < self._timeout_s:
+            self._deadline = self._counts_from + timeout_s - self._timing.margin_s  # what was granted before is taken back
         if reported:
             counts_from = min(sent_at, max(reported) + self._timing.tick_s + self._timing.heartbeat_s)
             self._counts_from = max(self._counts_from, counts_from)
+            self._deadline = max(self._deadline, counts_from + timeout_s - self._timing.margin_s)
         self._timeout_s = timeout_s
         self.heard(sent_at=sent_at, answered_at=answered_at)
 
     def lapse(self) -> None:
         """What was confirmed was about something that is over."""
-        self._counts_from = float("-inf")
+        self._counts_from = self._deadline = float("-inf")
 
     def holds(self, now: float) -> bool:
-        return now < self._counts_from + self._timeout_s - self._timing.margin_s
+        return now < self._deadline
