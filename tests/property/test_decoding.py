@@ -13,7 +13,9 @@ from holdfast.model.records import BeatRecord, EpochRecord, NodeRecord
 KINDS = (EpochRecord, BeatRecord, NodeRecord)
 FIELDS = ("schema", "leader", "contender", "epoch", "wall_s", "slots", "address", "version", "newest_schema")
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+huge = st.integers(min_value=300, max_value=4000).map(lambda digits: 10**digits)
+"""Whole numbers for JSON, and too large for a float."""
+scalars = st.none() | st.booleans() | st.integers() | huge | st.floats() | st.text(max_size=20)
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
 )

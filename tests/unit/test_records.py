@@ -65,6 +65,12 @@ def test_bytes_that_are_no_record_are_garbage_and_the_sentence_says_where_they_a
     assert len(str(refused.value)) < 250, "an excerpt, not a megabyte"
 
 
+def test_a_number_that_is_too_large_for_a_time_is_garbage() -> None:
+    data = b'{"schema":1,"leader":"n","epoch":1,"wall_s":1' + b"0" * 400 + b"}"
+    with pytest.raises(Garbage, match="without a usable 'wall_s'"):
+        decode(BeatRecord, data, where="/z")
+
+
 @pytest.mark.parametrize("field", ["slots", "newest_schema"])
 @pytest.mark.parametrize("value", [True, 1.5, "4", None])
 def test_a_number_that_is_not_a_whole_number_is_garbage(field: str, value: object) -> None:

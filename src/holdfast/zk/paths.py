@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.model.names import NodeId
+from holdfast.model.names import JobId, NodeId
 
 CONTENDER_PREFIX = "c-"
 
@@ -40,8 +40,30 @@ class Paths:
         return f"{self.nodes}/{node}"
 
     @property
+    def names(self) -> str:
+        return f"{self.root}/names"
+
+    def name(self, name: str) -> str:
+        return f"{self.names}/{name}"
+
+    @property
+    def requests(self) -> str:
+        return f"{self.root}/requests"
+
+    def request(self, id: str) -> str:
+        return f"{self.requests}/{id}"
+
+    @property
+    def jobs(self) -> str:
+        return f"{self.root}/jobs"
+
+    def job(self, job: JobId, part: str = "") -> str:
+        return f"{self.jobs}/{job}/{part}" if part else f"{self.jobs}/{job}"
+
+    @property
     def skeleton(self) -> tuple[str, ...]:
         """What must exist before anything else, parents first."""
         parts = self.root.strip("/").split("/")
         parents = tuple("/" + "/".join(parts[:depth]) for depth in range(1, len(parts)))
-        return (*parents, self.root, self.election, self.nodes, self.beat, self.epoch)
+        folders = (self.election, self.nodes, self.names, self.requests, self.jobs)
+        return (*parents, self.root, *folders, self.beat, self.epoch)
