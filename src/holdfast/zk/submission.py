@@ -17,6 +17,7 @@ from holdfast.zk.client import Client, Committed, Create, NodeExists, NoNode, Op
 from holdfast.zk.paths import Paths
 
 TRIES_MAX = 5
+LOOK_S = 10.0
 LOOK_AGAIN_S = 0.1
 
 
@@ -80,12 +81,18 @@ def digest(spec: Spec) -> str:
 
 async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
     """Only after a sync is what is not there not on its way either."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + LOOK_S
     while True:
         try:
             await client.sync(paths.requests)
             return await _known(client, paths, spec, request)
         except Unavailable:
-            await asyncio.sleep(LOOK_AGAIN_S)  # ends with the session, at the latest
+            if loop.time() >= give_up_at:
+                raise OutcomeUnknown(
+                    f"whether the job was submitted is not known: ask again with the same request id, '{request}'"
+                ) from None
+            await asyncio.sleep(LOOK_AGAIN_S)
 
 
 async def _known(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
