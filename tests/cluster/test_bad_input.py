@@ -109,9 +109,32 @@ def test_a_directory_without_a_cluster_is_refused(tmp_path: Path, command: list[
     assert "there is no cluster in" in refusal(holdfast(*command, "--dir", str(tmp_path)))
 
 
-def test_a_damaged_cluster_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "cluster.json").write_bytes(secrets.token_bytes(64))
-    assert "cluster.json" in refusal(holdfast("cluster", "--dir", str(tmp_path)))
+DAMAGED = [
+    secrets.token_bytes(64),
+    b"[]",
+    b"[" * 100_000,
+    b'{"connect": "h:1"}',
+    b'{"connect": "h:1", "cluster": "default", "ready": true, "zookeepers": [], "supervisor": {"pid": 1, "started": 1}}',
+    b'{"connect": "h:1", "cluster": "..", "ready": true, "zookeepers": [{"id": 1}], "supervisor": {"pid": 1, "started": 1}}',
+    b'{"connect": "h:1", "cluster": "default", "ready": true, "zookeepers": [{"id": 1}], "supervisor": {"pid": "x"}}',
+    b'{"connect": "h:1", "cluster": "default", "ready": true, "zookeepers": [{"id": 1}], "supervisor": []}',
+]
+
+
+@pytest.mark.parametrize("command", ["cluster", "down"])
+@pytest.mark.parametrize("data", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_cluster_file_is_refused(tmp_path: Path, command: str, data: bytes) -> None:
+    (tmp_path / "cluster.json").write_bytes(data)
+    assert "cluster.json" in refusal(holdfast(command, "--dir", str(tmp_path)))
+
+
+@pytest.mark.parametrize("options", [["--cluster", ".."], ["--cluster", "a/b"]])
+def test_a_cluster_with_an_odd_name_is_refused(connect: str, options: list[str]) -> None:
+    assert "cannot be the name of a cluster" in refusal(holdfast("cluster", "--connect", connect, *options))
+
+
+def test_a_path_with_dots_is_refused(connect: str) -> None:
+    assert "dots" in refusal(holdfast("cluster", "--connect", f"{connect}/a/../b"))
 
 
 def test_a_zookeeper_that_is_away_is_one_sentence(tmp_path: Path) -> None:
@@ -246,6 +269,47 @@ def test_garbage_in_a_node_is_left_out_and_said(tmp_path: Path, connect: str, cl
         assert f"/holdfast/{cluster}/nodes/ghost holds" in answer.stderr
         assert '"id": "n1"' in answer.stdout
         assert "ghost" not in answer.stdout
+
+
+def test_what_nodes_call_themselves_is_shown_as_it_is(
+    tmp_path: Path, connect: str, cluster: str, operator: KazooClient
+) -> None:
+    with node(tmp_path, connect, cluster=cluster) as n:
+        eventually(n.leading, 30, "it leads")
+        record = b'{"schema":1,"slots":1,"address":"http://[fe80::1]:7[/bold]","version":"[/]","newest_schema":1}'
+        operator.create(f"/holdfast/{cluster}/nodes/odd", record)
+        operator.create(f"/holdfast/{cluster}/nodes/half", record.replace(b"[/]", rb"\ud800"))
+        answer = holdfast("cluster", "--connect", connect, "--cluster", cluster)
+        assert answer.returncode == 0
+        assert "http://[fe80::1]:7[/bold]" in answer.stdout
+        assert "nodes/half holds" in answer.stderr
+
+
+def test_a_leader_whose_contender_is_no_contender_is_none(
+    tmp_path: Path, connect: str, cluster: str, operator: KazooClient
+) -> None:
+    with node(tmp_path, connect, cluster=cluster) as n:
+        eventually(n.leading, 30, "it leads")
+    for contender in (".", "../../..", "c-/x-0000000001"):
+        operator.set(f"/holdfast/{cluster}/epoch", b'{"schema":1,"leader":"n1","contender":"%s"}' % contender.encode())
+        answer = holdfast("cluster", "--json", "--connect", connect, "--cluster", cluster)
+        assert answer.returncode == 0
+        assert '"leader": null' in answer.stdout
+
+
+def test_clusters_of_different_users_live_beside_each_other(tmp_path: Path, connect: str, cluster: str) -> None:
+    """Whoever comes first makes the folder above them, and must not keep the others out."""
+    users = [
+        {"zookeeper": {**FAST["zookeeper"], "user": user, "password": "x"}, "timing": FAST["timing"]} for user in ("ann", "bob")
+    ]
+    prefix = f"{connect}/{cluster}"
+    with (
+        node(tmp_path / "a", prefix, cluster="one", settings=users[0]) as first,
+        node(tmp_path / "b", prefix, cluster="two", settings=users[1]) as second,
+        node(tmp_path / "c", prefix, cluster="three") as third,
+    ):
+        for each in (first, second, third):
+            eventually(each.leading, 30, "each leads its own cluster")
 
 
 def test_a_node_whose_name_is_taken_by_a_lasting_znode_says_what_to_delete(

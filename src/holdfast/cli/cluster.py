@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli.session import read
@@ -78,21 +79,21 @@ def _as_json(view: ClusterView | None, healths: list[ServerHealth]) -> dict[str,
 def _print(view: ClusterView | None, healths: list[ServerHealth]) -> None:
     console = Console()
     if view is not None:
-        leader = f"[bold green]{view.leader}[/] leads" if view.leader is not None else "[bold red]no leader[/]"
+        leader = f"[bold green]{escape(view.leader)}[/] leads" if view.leader is not None else "[bold red]no leader[/]"
         console.print(f"{leader}, epoch {view.epoch}")
         nodes = Table("node", "slots", "address", "version", box=None, header_style="dim")
         for id, record in view.nodes:
-            nodes.add_row(id, str(record.slots), record.address, record.version)
+            nodes.add_row(escape(id), str(record.slots), escape(record.address), escape(record.version))
         console.print(nodes)
     servers = Table("zookeeper", "mode", "latency max", "fsync max", "problems", box=None, header_style="dim")
     for health in healths:
         colour = "red" if health.mode == "unreachable" else "yellow" if health.problems else "green"
         servers.add_row(
-            health.id,
+            escape(health.id),
             f"[{colour}]{health.mode}[/]",
             _milliseconds(health.latency_ms_max),
             _milliseconds(health.fsync_ms_max),
-            "; ".join(health.problems),
+            escape("; ".join(health.problems)),
         )
     console.print(servers)
 

@@ -13,7 +13,6 @@ from holdfast.cli.target import directory_or_default
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.local.cluster import READY_S, LocalCluster, Wish, owned
 from holdfast.local.layout import Layout
-from holdfast.local.processes import ProcessName
 
 TEND_S = 0.1
 DOWN_S = 60.0
@@ -114,7 +113,7 @@ def _ready(layout: Layout, pid: int) -> bool:
         description = layout.described()
     except HoldfastError:
         return False
-    return bool(description.get("ready")) and description.get("supervisor", {}).get("pid") == pid
+    return description.ready and description.supervisor.pid == pid
 
 
 @click.command()
@@ -124,8 +123,7 @@ def _ready(layout: Layout, pid: int) -> bool:
 def down(directory: Path | None) -> None:
     """End the cluster that `holdfast up` started here. Its data stays."""
     layout = Layout(directory_or_default(directory))
-    supervisor = layout.described().get("supervisor", {})
-    process = ProcessName(supervisor.get("pid", 0), supervisor.get("started", 0))
+    process = layout.described().supervisor
     if not process.send(signal.SIGTERM):
         click.echo(f"no cluster is running in {layout.directory}")
         return

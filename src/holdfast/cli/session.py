@@ -27,7 +27,8 @@ async def session(target: Target) -> AsyncIterator[Client]:
                     await awake.wait()
                     awake.clear()
         if client.state is not State.CONNECTED:
-            raise Unavailable(f"ZooKeeper at {target.ensemble.connect} does not answer; is it running?")
+            because = f" ({client.trouble})" if client.trouble else "; is it running?"
+            raise Unavailable(f"ZooKeeper at {target.ensemble.connect} does not answer{because}")
         yield client
     finally:
         await client.close()

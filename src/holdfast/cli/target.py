@@ -10,6 +10,7 @@ import click
 from holdfast import config
 from holdfast.errors import Refused
 from holdfast.local.layout import Layout
+from holdfast.model.names import is_name
 from holdfast.zk.paths import Paths
 from holdfast.zk.settings import Ensemble, parse_connect
 
@@ -66,15 +67,16 @@ def find(directory: Path | None, connect: str | None, cluster_name: str | None) 
 
 def _local(directory: Path) -> Target:
     description = Layout(directory).described()
-    hosts, chroot = parse_connect(description["connect"])
-    ids = [str(server["id"]) for server in description["zookeepers"]]
-    servers = tuple((id, host, port) for id, (host, port) in zip(ids, hosts, strict=True))
-    return Target(Ensemble(hosts, chroot, session_timeout_s=10), description["cluster"], servers)
+    hosts, chroot = parse_connect(description.connect)
+    servers = tuple((id, host, port) for id, (host, port) in zip(description.zookeepers, hosts, strict=True))
+    return Target(Ensemble(hosts, chroot, session_timeout_s=10), description.cluster, servers)
 
 
 def _remote(connect: str, cluster_name: str | None) -> Target:
     hosts, chroot = parse_connect(connect)
     name = cluster_name or os.environ.get("HOLDFAST_CLUSTER") or "default"
+    if not is_name(name):
+        raise Refused(f"'{name}' cannot be the name of a cluster: letters, digits, '.', '_' and '-', 64 at most")
     return _named(name, Ensemble(hosts, chroot))
 
 

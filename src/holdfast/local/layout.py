@@ -6,9 +6,32 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Refused
+from holdfast.local.processes import ProcessName
+from holdfast.model.names import is_name
 from holdfast.node.memory import write_atomically
 
 CLUSTER = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What clients need of `cluster.json`."""
+
+    connect: str
+    cluster: str
+    zookeepers: tuple[str, ...]
+    ready: bool
+    supervisor: ProcessName
+
+    @classmethod
+    def of(cls, fields: Any) -> "Description":
+        """Raises whatever comes of another shape."""
+        ids = tuple(str(server["id"]) for server in fields["zookeepers"])
+        connect, cluster = fields["connect"], fields["cluster"]
+        if not isinstance(connect, str) or not is_name(cluster) or len(ids) != len(connect.split(",")):
+            raise ValueError
+        supervisor = ProcessName(int(fields["supervisor"]["pid"]), int(fields["supervisor"]["started"]))
+        return cls(connect, cluster, ids, bool(fields["ready"]), supervisor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +60,16 @@ class Layout:
     def publish(self, description: dict[str, Any]) -> None:
         write_atomically(self.cluster_file, (json.dumps(description, indent=2) + "\n").encode(), mode=0o644)
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> "Description":
         try:
-            description = json.loads(self.cluster_file.read_text())
+            fields = json.loads(self.cluster_file.read_text())
         except FileNotFoundError:
             raise Refused(
                 f"there is no cluster in {self.directory}: start one with 'holdfast up --dir {self.directory}'"
             ) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise Refused(f"cannot read {self.cluster_file}: {error}") from error
-        if not isinstance(description, dict) or not isinstance(description.get("connect"), str):
-            raise Refused(f"{self.cluster_file} is damaged: 'holdfast up --dir {self.directory}' writes it anew")
-        return description
+        try:
+            return Description.of(fields)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Refused(f"{self.cluster_file} is damaged: 'holdfast up --dir {self.directory}' writes it anew") from None

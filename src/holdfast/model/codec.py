@@ -69,11 +69,23 @@ def _shape(kind: Any, value: Any, field: str) -> Any:
         return _tuple(typing.get_args(kind), value, field)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return _enum(kind, value, field)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:
+    if kind is float and type(value) is int:
+        return _float(value, field)
+    if type(value) is not kind or (kind is str and not _is_text(value)):
         raise _Misshapen(field)
     return value
+
+
+def _float(value: int, field: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Misshapen(field) from None
+
+
+def _is_text(value: str) -> bool:
+    """JSON can spell halves of characters, which nobody can print."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _dataclass(kind: type, value: Any, field: str) -> Any:

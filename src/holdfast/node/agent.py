@@ -28,6 +28,10 @@ from holdfast.zk.reign import Reign
 from holdfast.zk.timing import Confirmation, Timing
 
 
+class Unsafe(Refused):
+    """With the session timeout that the server grants now, no deadline can be trusted."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     node: NodeId
@@ -118,7 +122,7 @@ class Agent:
                     self._introduce(client)
                 await self._guarded_pass(client, membership, election)
             else:
-                self._notice_absence()
+                self._notice_absence(client.trouble)
             self._notice_doubt()
             await self._alarm.wait(self._pause_s())
 
@@ -137,12 +141,13 @@ class Agent:
             # Should this agent crash now, its session has to expire by itself.
             self._log.warning("session not written", problem=f"the session file cannot be written: {error.strerror}")
 
-    def _notice_absence(self) -> None:
+    def _notice_absence(self, trouble: str) -> None:
         """A connection that is lost for a moment is nobody's problem."""
         now = self._clock.boottime()
         self._away_since = min(self._away_since, now)
         if now >= self._away_since + self.settings.timing.heartbeat_s:
-            self._say("ZooKeeper is not reachable; still trying")
+            because = f" ({trouble})" if trouble else ""
+            self._say(f"ZooKeeper is not reachable; still trying{because}")
 
     def _pause_s(self) -> float:
         """Until the next pass is due: a heartbeat after the last beat was sent, or after now for a node that does not lead."""
@@ -155,8 +160,8 @@ class Agent:
         try:
             await self._pass(client, membership, election)
         except (Unavailable, OutcomeUnknown):
-            self._notice_absence()
-        except (NewerSchema, Unrecognized) as error:
+            self._notice_absence(client.trouble)
+        except (NewerSchema, Unrecognized, Unsafe) as error:
             self._lose_reign(str(error))
             self._say(str(error))
             await self._stand_aside(election)
@@ -179,6 +184,8 @@ class Agent:
             await election.withdraw()
 
     async def _pass(self, client: Client, membership: Membership, election: Election) -> None:
+        if (objection := self.settings.timing.objection(client.timeout_s)) is not None:
+            raise Unsafe(objection)  # a reconnection may grant another timeout than the first one did
         looked_at = self._clock.boottime()
         epoch = await self._recognition.epoch(client)
         self._confirmation.heard(sent_at=looked_at, answered_at=self._clock.boottime())

@@ -109,8 +109,7 @@ class Guard:
 
     def _bid_farewell(self) -> None:
         """In a process of its own: a new agent does not have to wait, and a ZooKeeper that is away may take its time."""
-        path = self._directory / session_file.NAME
-        session = session_file.read(path)
+        session = session_file.read(self._directory / session_file.NAME)
         if session is None:
             return
         child = os.fork()
@@ -124,10 +123,8 @@ class Guard:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
+            # The file stays: by now it may be the next agent's. To close a session twice does no harm.
             closed = session.close()
-            path_now = session_file.read(path)
-            if closed and path_now == session:
-                path.unlink(missing_ok=True)
             self._say("session closed" if closed else "session left to expire", session=hex(session.session_id))
         finally:
             os._exit(0 if closed else 1)

@@ -72,6 +72,6 @@ class Recognition:
     async def _found(self, client: Client) -> None:
         """Create what every cluster has. Whoever comes second finds it there."""
         for path in self._paths.skeleton:
-            outcome = await client.commit([Create(path)])
+            outcome = await client.commit([Create(path, shared=path in self._paths.parents)])
             if isinstance(outcome, Rejected) and not isinstance(outcome.error, NodeExists):
                 raise outcome.error

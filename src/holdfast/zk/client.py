@@ -62,6 +62,8 @@ class Create:
     data: bytes = b""
     ephemeral: bool = False
     sequential: bool = False
+    shared: bool = False
+    """Others may look into it and create beside us: for the folders above a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,10 @@ class Client(Protocol):
     @property
     def ended_because(self) -> str:
         """One sentence, once the state is ENDED."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to connect failed, as far as is known; empty while connected."""
 
     async def get(self, path: str, *, watch: bool = False) -> Znode:
         """The data and Stat; raises NoNode. With watch, the client's `wake` is called once it changes."""

@@ -15,7 +15,7 @@ from holdfast.zk.client import Check, Client, Committed, Create, Delete, SetData
 from holdfast.zk.paths import CONTENDER_PREFIX, Paths
 from holdfast.zk.reign import Reign
 
-_SEQUENCE = re.compile(r".*-(\d{10})")
+_SEQUENCE = re.compile(r"[\w-]+-(\d{10})", re.ASCII)
 
 
 class Election:
@@ -95,6 +95,10 @@ def read_epoch(paths: Paths, znode: Znode) -> EpochRecord | None:
         return decode(EpochRecord, znode.data, where=paths.epoch)
     except Garbage:
         return None
+
+
+def is_contender(name: str) -> bool:
+    return _sequence(name) < float("inf")
 
 
 def _sequence(name: str) -> float:

@@ -35,7 +35,7 @@ def close_session(
                 with connection(host, port) as server:
                     _close_at(server, session_id, password)
                     return True
-            except (OSError, struct.error, EOFError):
+            except (OSError, struct.error, EOFError, UnicodeError):
                 continue
         if time.monotonic() >= give_up_at:
             return False

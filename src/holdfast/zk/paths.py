@@ -61,9 +61,13 @@ class Paths:
         return f"{self.jobs}/{job}/{part}" if part else f"{self.jobs}/{job}"
 
     @property
-    def skeleton(self) -> tuple[str, ...]:
-        """What must exist before anything else, parents first."""
+    def parents(self) -> tuple[str, ...]:
+        """The folders above the cluster, which it shares with others."""
         parts = self.root.strip("/").split("/")
-        parents = tuple("/" + "/".join(parts[:depth]) for depth in range(1, len(parts)))
+        return tuple("/" + "/".join(parts[:depth]) for depth in range(1, len(parts)))
+
+    @property
+    def skeleton(self) -> tuple[str, ...]:
+        """What must exist before anything else, parents first, and the epoch last: it says that the rest is there."""
         folders = (self.election, self.nodes, self.names, self.requests, self.jobs)
-        return (*parents, self.root, *folders, self.beat, self.epoch)
+        return (*self.parents, self.root, *folders, self.beat, self.epoch)

@@ -57,8 +57,8 @@ def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
     addresses, slash, path = text.strip().partition("/")
     hosts = tuple(_parse_host(address.strip(), text) for address in addresses.split(","))
     chroot = (slash + path).rstrip("/")
-    if "//" in chroot:
-        raise Refused(f"'{text}' is not a ZooKeeper address: its path has an empty part")
+    if any(part in ("", ".", "..") for part in chroot.split("/")[1:]):
+        raise Refused(f"'{text[:200]}' is not a ZooKeeper address: its path has an empty part, or dots for one")
     return hosts, chroot
 
 

@@ -80,7 +80,8 @@ class Confirmation:
         # Answered a tick before this was sent: then it was reported before this was committed.
         reported = [sent for sent, answered in self._heard if answered <= sent_at - self._timing.tick_s]
         if timeout_s < self._timeout_s:
-            self._deadline = self._counts_from + timeout_s - self._timing.margin_s  # what was granted before is taken back
+            # What was granted before is taken back.
+            self._deadline = min(self._deadline, self._counts_from + timeout_s - self._timing.margin_s)
         if reported:
             counts_from = min(sent_at, max(reported) + self._timing.tick_s + self._timing.heartbeat_s)
             self._counts_from = max(self._counts_from, counts_from)

@@ -7,7 +7,7 @@ from holdfast.model.codec import Garbage, NewerSchema, decode
 from holdfast.model.names import NodeId
 from holdfast.model.records import NodeRecord
 from holdfast.zk.client import Client, NoNode
-from holdfast.zk.election import read_epoch
+from holdfast.zk.election import is_contender, read_epoch
 from holdfast.zk.paths import Paths
 
 
@@ -25,7 +25,7 @@ async def observe(client: Client, paths: Paths) -> ClusterView:
         epoch = await client.get(paths.epoch)
         record = read_epoch(paths, epoch)
         leader = None
-        if record is not None:
+        if record is not None and is_contender(record.contender):
             stat = await client.exists(paths.contender(record.contender))
             leader = record.leader if stat is not None and stat.owner != 0 else None
         names = sorted(await client.children(paths.nodes))

@@ -72,6 +72,10 @@ class SimClient:
         return self._ended_because
 
     @property
+    def trouble(self) -> str:
+        return "" if self._state is State.CONNECTED else "no server answers"
+
+    @property
     def server(self) -> int | None:
         """The server it is connected to, for tests that aim at it."""
         return self._connection.server.index if self._connection else None

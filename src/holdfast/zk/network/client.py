@@ -12,7 +12,7 @@ from kazoo import exceptions as kz
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
-from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from holdfast.errors import OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.zk.client import (
@@ -35,6 +35,7 @@ from holdfast.zk.settings import Ensemble
 
 TRANSACTION_BYTES_MAX = 1_000_000
 """ZooKeeper drops the connection of a client that sends more than 1 MiB. Better to refuse than to be cut off."""
+SHARED = [make_acl("world", "anyone", read=True, create=True)]
 PATIENCE_PER_TIMEOUT = 1 / 5
 PATIENCE_FACTOR_MAX = 4
 """Patience doubles with every server left in vain, because a stall of all of them is not cured by moving."""
@@ -98,6 +99,10 @@ class NetworkClient:
     @property
     def ended_because(self) -> str:
         return self._ended_because
+
+    @property
+    def trouble(self) -> str:
+        return "" if self._state is State.CONNECTED else self._handler.trouble
 
     # What kazoo's connection thread tells. Nothing here may block or call ZooKeeper.
 
@@ -191,8 +196,9 @@ class NetworkClient:
         transaction = self._kazoo.transaction()
         for operation in operations:
             match operation:
-                case Create(path, data, ephemeral, sequential):
-                    transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
+                case Create(path, data, ephemeral, sequential, shared):
+                    acl = self._kazoo.default_acl + (SHARED if shared else [])
+                    transaction.create(path, data, acl=acl, ephemeral=ephemeral, sequence=sequential)
                 case SetData(path, data, version):
                     transaction.set_data(path, data, version)
                 case Delete(path, version):
@@ -263,7 +269,8 @@ class NetworkClient:
         self._post(self._wake)
 
     def _unavailable(self) -> Unavailable:
-        return Unavailable(f"ZooKeeper at {self._ensemble.connect} is not reachable")
+        because = f" ({self.trouble})" if self.trouble else ""
+        return Unavailable(f"ZooKeeper at {self._ensemble.connect} is not reachable{because}")
 
     async def close(self) -> None:
         self._end("closed by its owner")

@@ -2,12 +2,14 @@
 
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import SessionExpiredError
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect as ConnectRequest
 from kazoo.retry import KazooRetry
 
@@ -28,9 +30,17 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._tls = ensemble.tls.context() if ensemble.tls is not None else None
         self.handshake_s = HANDSHAKE_S
         self.server: tuple[str, int] | None = None
+        self.trouble = ""
 
     def create_connection(self, *, address: tuple[str, int], hostname: str, **_: object) -> socket.socket:
         self.server = (hostname, address[1])
+        try:
+            return self._open(address, hostname)
+        except OSError as error:
+            self.trouble = f"{hostname}:{address[1]}: {_reason(error)}"
+            raise
+
+    def _open(self, address: tuple[str, int], hostname: str) -> socket.socket:
         connection = socket.create_connection(address, timeout=self.handshake_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is None:
@@ -57,13 +67,26 @@ class Connection(ConnectionHandler):  # type: ignore[misc]
         ceiling_s = self.client._session_timeout / 1000 / len(self.client.hosts)
         try:
             timeouts = super()._connect(host, hostip, port)
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, OSError | SessionExpiredError | ConnectionDropped):
+                self.handler.trouble = f"{host}:{port}: it accepts connections and does not answer"
             self.handler.handshake_s = min(self.handler.handshake_s * 2, max(ceiling_s, HANDSHAKE_S))
             raise
         self.handler.handshake_s = HANDSHAKE_S
+        self.handler.trouble = ""
         # Only now: the session exists and the user is authenticated. kazoo says CONNECTED before the latter.
         self._established(self._timeout_ms / 1000)
         return timeouts
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return error.strerror or str(error)
 
 
 def addresses(hosts: Sequence[tuple[str, int]]) -> str:
