@@ -20,6 +20,15 @@ def holdfast(*arguments: str, timeout_s: float = 150) -> subprocess.CompletedPro
     return subprocess.run([*HOLDFAST, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
+def refusal(answer: subprocess.CompletedProcess[str]) -> str:
+    """The one sentence, after checking that it is one and that the exit code fits."""
+    assert answer.returncode == 1, answer
+    said = answer.stderr.strip()
+    assert said.startswith("holdfast: ")
+    assert len(said.splitlines()) == 1
+    return said
+
+
 class Up:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
