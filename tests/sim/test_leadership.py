@@ -9,8 +9,10 @@ from multiprocessing import get_context
 
 import pytest
 
+from tests.sim.nodes import SimNode
 from tests.sim.schedule import KINDS, WORKERS, Verdict, run, run_all
 from tests.sim.variants import VARIANTS
+from tests.sim.world import World
 
 SCHEDULES = 1200
 SCHEDULES_FAST = 60
@@ -77,3 +79,17 @@ def test_a_schedule_is_replayed_exactly_from_its_seed(seed: int) -> None:
 def test_a_failing_schedule_names_its_seed() -> None:
     verdict = next(verdict for verdict in (run(seed, "no deadline of its own") for seed in HANDOVERS) if verdict.violation)
     assert str(verdict).startswith(f"seed {verdict.seed} ")
+
+
+def test_a_timeout_that_is_cut_down_at_a_reconnection_is_refused_and_the_place_left_to_others() -> None:
+    with World(7) as world:
+        nodes = [SimNode(world, name) for name in ("n1", "n2")]
+        for node in nodes:
+            node.start()
+        world.run_until(lambda: any(node.leading() for node in nodes), within_s=6, what="a leader")
+        leader = next(node for node in nodes if node.leading())
+        for client in world.process(leader.process).residents:
+            client._face._timeout_s = 4.0  # type: ignore[attr-defined]
+        world.run_until(lambda: any(node.leading() for node in nodes if node is not leader), within_s=3, what="another leader")
+        assert not leader.leading()
+        assert "must be more than syncLimit × tick" in leader.log.problems[-1]
