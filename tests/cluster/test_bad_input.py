@@ -135,7 +135,7 @@ def test_two_nodes_in_one_directory_are_refused(tmp_path: Path, connect: str, cl
         eventually(first.leading, 30, "the first leads")
         with node(tmp_path, connect, cluster=cluster) as second:
             assert second.process.wait(30) == 78
-            assert "another agent (pid" in second.problems()
+            assert "another guard (pid" in second.problems()
         assert first.process.poll() is None
 
 

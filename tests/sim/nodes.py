@@ -86,7 +86,7 @@ class SimNode:
         )
         self.world.spawn(self.process, agent.run)
 
-    def _keep(self, session: SessionId | None) -> None:
+    def _keep(self, session: SessionId) -> None:
         self.session = session
 
     def crash(self) -> None:

@@ -111,18 +111,15 @@ def test_a_directory_in_its_place_is_no_session(file: Path) -> None:
     assert session_file.read(file) is None
 
 
-def test_a_node_keeps_all_it_takes_to_end_its_session_and_forgets_it_afterwards(tmp_path: Path) -> None:
+def test_a_node_keeps_all_it_takes_to_end_its_session(tmp_path: Path) -> None:
     directory = NodeDirectory(tmp_path)
     tls = Tls(Path("ca.pem"), Path("me.pem"), key_password="open", check_hostname=False)
     directory.keep_session(Ensemble(SESSION.hosts, session_timeout_s=4.5, tls=tls), SessionId(5, b"pass"))
-    expected = DeadSession(SESSION.hosts, 5, b"pass", 4.5, TLS)
+    expected = DeadSession(SESSION.hosts, 5, b"pass", 4.5, TLS, agent_pid=os.getpid())
     assert session_file.read(tmp_path / session_file.NAME) == expected
     leftover = directory.leftover_session()
     assert leftover is not None
     assert leftover.session_id == 5
-    directory.keep_session(Ensemble(SESSION.hosts), None)
-    assert directory.leftover_session() is None
-    directory.keep_session(Ensemble(SESSION.hosts), None)
 
 
 def nobody() -> tuple[socket.socket, tuple[tuple[str, int], ...]]:

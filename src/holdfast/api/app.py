@@ -1,5 +1,6 @@
 """The routes of a node."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -10,9 +11,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.errors import Refused
 from holdfast.node.agent import Agent
+
+CONNECTIONS_MAX = 100
+BACKLOG = 128
 
 
 def app(agent: Agent) -> Starlette:
@@ -47,6 +52,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listener.close()
         raise Refused(f"cannot serve on {host}:{port}: {getattr(error, 'strerror', error)}") from error
@@ -58,6 +64,23 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class BoundedProtocol(H11Protocol):
+    """Closes what is too much: connections that nobody bounds take away the descriptors that ZooKeeper needs."""
+
+    refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.refused = len(self.connections) >= CONNECTIONS_MAX
+        if self.refused:
+            transport.abort()
+        else:
+            super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.refused:
+            super().connection_lost(exc)
+
+
 class Server(uvicorn.Server):
     """uvicorn without its signal handlers: the process that serves has its own."""
 
@@ -67,4 +90,13 @@ class Server(uvicorn.Server):
 
 
 def server(application: Starlette) -> Server:
-    return Server(uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1))
+    return Server(
+        uvicorn.Config(
+            application,
+            http=BoundedProtocol,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
+    )

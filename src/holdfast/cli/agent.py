@@ -4,12 +4,13 @@ import asyncio
 import secrets
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from holdfast import __version__, config, log
 from holdfast.api import app as http
 from holdfast.clock import SystemClock
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Unavailable
 from holdfast.model.codec import SCHEMA
 from holdfast.model.records import NodeRecord
 from holdfast.node.agent import Agent, NodeSettings
@@ -31,7 +32,7 @@ def main() -> int:
     except Refused as error:
         logger.error("cannot run", problem=str(error))
         return FINAL_EXIT
-    except OSError as error:
+    except (OSError, Unavailable) as error:
         # Such as a full disk at the start. It may pass, so the guard tries again.
         logger.error("cannot run now", problem=str(error))
         return 1
@@ -42,7 +43,7 @@ async def _run(settings: config.Config, directory: NodeDirectory, logger: log.Lo
     listener = http.listen(settings.api_host, settings.api_port)
     address = http.address_of(listener)
     memory = directory.memory(forget=accept)
-    await _close_leftover_session(directory, logger)
+    _close_leftover_session(directory, logger)
     agent = Agent(
         NodeSettings(
             node=settings.node,
@@ -58,11 +59,12 @@ async def _run(settings: config.Config, directory: NodeDirectory, logger: log.Lo
         on_session=lambda session: directory.keep_session(settings.ensemble, session),
     )
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, agent.stop)
     tie_to_guard(agent.stop)
     server = http.server(http.app(agent))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving.add_done_callback(lambda _: agent.stop())  # a node that cannot be asked is none: the guard starts another
     directory.publish(api=address)
     logger.info("agent started", version=__version__, api=address, connect=settings.ensemble.connect)
     try:
@@ -73,11 +75,17 @@ async def _run(settings: config.Config, directory: NodeDirectory, logger: log.Lo
     logger.info("agent stopped")
 
 
-async def _close_leftover_session(directory: NodeDirectory, logger: log.Log) -> None:
+def _close_leftover_session(directory: NodeDirectory, logger: log.Log) -> None:
+    """On a thread that nobody waits for: ZooKeeper may come up later than we do."""
     session = directory.leftover_session()
-    if session is not None:
-        closed = await asyncio.to_thread(session.close)
-        logger.info("leftover session closed" if closed else "leftover session not closed", session=hex(session.session_id))
+    if session is None:
+        return
+
+    def close() -> None:
+        closed = session.close()
+        logger.info("leftover session closed" if closed else "leftover session expires", session=hex(session.session_id))
+
+    threading.Thread(target=close, name="leftover", daemon=True).start()
 
 
 if __name__ == "__main__":

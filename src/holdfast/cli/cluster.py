@@ -77,7 +77,7 @@ def _as_json(view: ClusterView | None, healths: list[ServerHealth]) -> dict[str,
 
 
 def _print(view: ClusterView | None, healths: list[ServerHealth]) -> None:
-    console = Console()
+    console = Console(emoji=False)
     if view is not None:
         leader = f"[bold green]{escape(view.leader)}[/] leads" if view.leader is not None else "[bold red]no leader[/]"
         console.print(f"{leader}, epoch {view.epoch}")

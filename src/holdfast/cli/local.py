@@ -1,5 +1,6 @@
 """`holdfast up` and `holdfast down`: a cluster on this machine."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import click
 
 from holdfast.cli.target import directory_or_default
 from holdfast.errors import HoldfastError, Refused, Unavailable
-from holdfast.local.cluster import READY_S, LocalCluster, Wish, owned
+from holdfast.local.cluster import READY_S, LocalCluster, Wish, owned, supervisor_of
 from holdfast.local.layout import Layout
 
 TEND_S = 0.1
@@ -47,22 +48,29 @@ def up(
 
 def _supervise(layout: Layout, wish: Wish) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    cluster = LocalCluster(layout, wish, say=click.echo)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup asked for that
+            signal.signal(number, signal.default_int_handler)
+    cluster = LocalCluster(layout, wish, say=_say)
     try:
         cluster.start()
         cluster.wait_ready()
-        click.echo(f"the cluster in {layout.directory} is ready; 'holdfast down --dir {layout.directory}' ends it")
+        _say(f"the cluster in {layout.directory} is ready; 'holdfast down --dir {layout.directory}' ends it")
         while True:
             cluster.tend()
             time.sleep(TEND_S)
     except KeyboardInterrupt:
-        click.echo("stopping")
+        _say("stopping")
     finally:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         cluster.stop()
-    click.echo("stopped")
+    _say("stopped")
+
+
+def _say(sentence: str) -> None:
+    """Whether or not anybody still listens: the cluster goes on."""
+    with contextlib.suppress(OSError):
+        click.echo(sentence)
 
 
 def _detach(layout: Layout) -> None:
@@ -76,13 +84,23 @@ def _detach(layout: Layout) -> None:
     with log:
         start = log.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli.main", *arguments],
+            [sys.executable, "-P", "-m", "holdfast.cli.main", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
             env={**os.environ, "HOLDFAST_DIR": str(layout.directory)},
         )
+    try:
+        _wait_until_ready(layout, process, start)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        click.echo("stopped")
+        raise
+
+
+def _wait_until_ready(layout: Layout, process: "subprocess.Popen[bytes]", start: int) -> None:
     told = 0
     give_up_at = time.monotonic() + READY_S + 30
     while time.monotonic() < give_up_at:
@@ -123,7 +141,7 @@ def _ready(layout: Layout, pid: int) -> bool:
 def down(directory: Path | None) -> None:
     """End the cluster that `holdfast up` started here. Its data stays."""
     layout = Layout(directory_or_default(directory))
-    process = layout.described().supervisor
+    process = supervisor_of(layout) or layout.described().supervisor
     if not process.send(signal.SIGTERM):
         click.echo(f"no cluster is running in {layout.directory}")
         return

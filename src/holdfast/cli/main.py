@@ -1,5 +1,7 @@
 """The `holdfast` command."""
 
+import contextlib
+import os
 import sys
 
 import click
@@ -38,6 +40,16 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except Exception as error:
+        if os.environ.get("HOLDFAST_DEBUG"):
+            raise
+        _say_last_words(f"{type(error).__name__}: {error}; HOLDFAST_DEBUG=1 shows where")
+        sys.exit(1)
+
+
+def _say_last_words(sentence: str) -> None:
+    with contextlib.suppress(OSError):
+        click.echo(f"holdfast: {' '.join(sentence.split())}", err=True)
 
 
 if __name__ == "__main__":

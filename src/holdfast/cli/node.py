@@ -27,10 +27,10 @@ def node(config_path: Path, accept_zookeeper: bool) -> None:
         settings.directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(f"cannot use the directory {settings.directory}: {error.strerror}") from error
-    agent = [sys.executable, "-m", "holdfast.cli.agent", str(config_path.absolute())]
+    agent = [sys.executable, "-P", "-m", "holdfast.cli.agent", str(config_path.absolute())]
     if accept_zookeeper:
         agent.append("--accept-zookeeper")
     # Not a child but this very process: the guard must stay tiny, and what was loaded here for parsing goes with the exec.
-    command = [sys.executable, "-m", "holdfast.node.guard", str(settings.directory.absolute()), *agent]
+    command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(settings.directory.absolute()), *agent]
     sys.stdout.flush()
     os.execv(sys.executable, command)

@@ -22,8 +22,8 @@ from holdfast.node.guard import FINAL_EXIT
 from holdfast.zk.embedded import Ensemble, Server, Settings
 
 RESTART_S = 1.0
-RESTART_S_MAX = 15.0
-HEALTHY_S = 30.0
+RESTART_S_MAX = 5.0
+HEALTHY_S = 5.0
 READY_S = 90.0
 
 
@@ -150,8 +150,14 @@ class LocalCluster:
                 for server in self._ensemble.servers
             ],
         }
-        if described != self._described:
-            self._layout.publish(described)
+        if described != self._described or not self._layout.cluster_file.exists():
+            try:
+                self._layout.publish(described)
+            except OSError as error:
+                if self._described is not None:
+                    self._say(f"cannot write {self._layout.cluster_file}: {error.strerror}")
+                    self._described = None
+                return
             self._described = described
 
 
@@ -187,4 +193,17 @@ def owned(layout: Layout) -> Iterator[None]:
             raise Refused(
                 f"a cluster is already running in {layout.directory}; 'holdfast down --dir {layout.directory}' ends it"
             ) from None
+        own = ProcessName.of(os.getpid())
+        lock.truncate(0)
+        lock.write(json.dumps({"pid": os.getpid(), "started": own.started if own else 0}))
+        lock.flush()
         yield
+
+
+def supervisor_of(layout: Layout) -> ProcessName | None:
+    """The process that holds the directory, by its own account; None if it left none."""
+    try:
+        fields = json.loads(layout.lock.read_text())
+        return ProcessName(int(fields["pid"]), int(fields["started"]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None

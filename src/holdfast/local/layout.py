@@ -9,6 +9,7 @@ from holdfast.errors import Refused
 from holdfast.local.processes import ProcessName
 from holdfast.model.names import is_name
 from holdfast.node.memory import write_atomically
+from holdfast.zk.settings import parse_connect
 
 CLUSTER = "default"
 
@@ -28,8 +29,8 @@ class Description:
         """Raises whatever comes of another shape."""
         ids = tuple(str(server["id"]) for server in fields["zookeepers"])
         connect, cluster = fields["connect"], fields["cluster"]
-        if not isinstance(connect, str) or not is_name(cluster) or len(ids) != len(connect.split(",")):
-            raise ValueError
+        if not isinstance(connect, str) or not is_name(cluster) or len(ids) != len(parse_connect(connect)[0]):
+            raise ValueError(connect)
         supervisor = ProcessName(int(fields["supervisor"]["pid"]), int(fields["supervisor"]["started"]))
         return cls(connect, cluster, ids, bool(fields["ready"]), supervisor)
 
@@ -71,5 +72,5 @@ class Layout:
             raise Refused(f"cannot read {self.cluster_file}: {error}") from error
         try:
             return Description.of(fields)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, Refused, AttributeError, OverflowError):
             raise Refused(f"{self.cluster_file} is damaged: 'holdfast up --dir {self.directory}' writes it anew") from None

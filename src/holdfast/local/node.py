@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.errors import Refused
 from holdfast.local.layout import CLUSTER
 from holdfast.node.guard import STOP_S
+from holdfast.node.memory import write_atomically
 from holdfast.zk.embedded import tethered
 from holdfast.zk.embedded.ports import LOOPBACK, Ports, taken
 
@@ -28,6 +29,7 @@ class LocalNode:
         self._sync_limit = sync_limit
         self._accept_zookeeper = accept_zookeeper
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     @property
     def running(self) -> bool:
@@ -41,19 +43,23 @@ class LocalNode:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             config = self._directory / "node.toml"
-            config.write_text(self._configuration(connect, config))
+            write_atomically(config, self._configuration(connect, config).encode())
             log = self._directory / "node.log"
             if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
                 log.replace(log.with_suffix(".log.1"))
             for stale in ("guard.json", "agent.json"):
                 (self._directory / stale).unlink(missing_ok=True)
+            self._log_start = log.stat().st_size if log.exists() else 0
+            self._spawn(config, log)
         except OSError as error:
             raise Refused(f"node {self.id} cannot use {self._directory}: {error.strerror}") from error
-        agent = [sys.executable, "-m", "holdfast.cli.agent", str(config)]
+
+    def _spawn(self, config: Path, log: Path) -> None:
+        agent = [sys.executable, "-P", "-m", "holdfast.cli.agent", str(config)]
         if self._accept_zookeeper:
             agent.append("--accept-zookeeper")
-            self._accept_zookeeper = False  # accepted once, not for every restart to come
-        command = [sys.executable, "-m", "holdfast.node.guard", str(self._directory), *agent]
+            self._accept_zookeeper = False
+        command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self._directory), *agent]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 tethered(command, signal.SIGTERM),
@@ -71,7 +77,7 @@ class LocalNode:
                 f'connect = "{connect}"',
                 "[node]",
                 f'id = "{self.id}"',
-                f"dir = {json.dumps(str(self._directory))}",
+                f"dir = {json.dumps(str(self._directory), ensure_ascii=False)}",
                 f"slots = {self._slots}",
                 f'api = "{LOOPBACK}:{self._api_port(last)}"',
                 "[zookeeper]",
@@ -91,7 +97,7 @@ class LocalNode:
             port = int(str(tomllib.loads(last.read_text())["node"]["api"]).rpartition(":")[2])
         except (OSError, ValueError, KeyError, TypeError):
             return Ports.pick().client
-        return Ports.pick().client if taken(port) else port
+        return port if 0 < port < 65536 and not taken(port) else Ports.pick().client
 
     def stop(self) -> None:
         """The guard gets the time it needs to stop its agent. If it is killed, its agent ends by itself."""
@@ -122,17 +128,19 @@ class LocalNode:
     def last_problem(self) -> str:
         """The last sentence that the agent left in its log before it gave up."""
         try:
-            lines = (self._directory / "node.log").read_text(errors="replace").splitlines()
+            with (self._directory / "node.log").open(errors="replace") as log:
+                log.seek(self._log_start)
+                lines = log.read().splitlines()
         except OSError:
             return ""
         for line in reversed(lines[-50:]):
             try:
-                problem = json.loads(line).get("problem")
-            except (ValueError, AttributeError):
+                event = json.loads(line)
+                if event["event"] != "problem over" and event["problem"]:
+                    return str(event["problem"])
+            except (ValueError, KeyError, TypeError):
                 continue
-            if problem:
-                return str(problem)
-        return lines[-1] if lines else ""
+        return f"it says nothing; see {self._directory / 'node.log'}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class ProcessName:
         """Whether the process was there to get it. By a descriptor, so that the pid cannot change hands in between."""
         try:
             descriptor = os.pidfd_open(self.pid)
-        except OSError:
+        except (OSError, OverflowError):
             return False  # gone, or no pid at all
         try:
             if not self.alive:

@@ -64,7 +64,7 @@ class Agent:
         memory: Memory,
         log: Log,
         nonce: Callable[[], str],
-        on_session: Callable[[SessionId | None], None] = lambda _: None,
+        on_session: Callable[[SessionId], None] = lambda _: None,
     ) -> None:
         self.settings = settings
         self._connect = connect
@@ -104,7 +104,6 @@ class Agent:
             finally:
                 self._lose_reign(client.ended_because or "this node stops")
                 await client.close()
-                self._tell_session(None)
                 self.status = replace(self.status, session=None, registered=False)
             if not self._stopping:
                 self._log.warning("session ended", reason=client.ended_because)
@@ -130,11 +129,12 @@ class Agent:
         objection = self.settings.timing.objection(client.timeout_s)
         if objection is not None:
             raise Refused(objection)
-        self._tell_session(client.session)
+        if client.session is not None:
+            self._tell_session(client.session)
         self.status = replace(self.status, session=client.session)
         self._log.info("connected", session=f"0x{client.session.id & (2**64 - 1):x}" if client.session else "")
 
-    def _tell_session(self, session: SessionId | None) -> None:
+    def _tell_session(self, session: SessionId) -> None:
         try:
             self._on_session(session)
         except OSError as error:
@@ -170,6 +170,8 @@ class Agent:
                 raise  # a wrong password does not become right by waiting
             self._say(str(error))
         except (Conflict, Refused) as error:
+            self._recognition.doubt()
+            self.status = replace(self.status, registered=False)
             self._say(str(error))
         else:
             self._away_since = float("inf")
@@ -180,7 +182,7 @@ class Agent:
 
     async def _stand_aside(self, election: Election) -> None:
         """Whoever cannot lead must not keep the others from it."""
-        with contextlib.suppress(Unavailable, OutcomeUnknown):
+        with contextlib.suppress(Unavailable, OutcomeUnknown, Conflict, Refused):
             await election.withdraw()
 
     async def _pass(self, client: Client, membership: Membership, election: Election) -> None:

@@ -5,15 +5,19 @@ import dataclasses
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Unavailable
 from holdfast.node import session_file
 from holdfast.node.memory import FileMemory, write_atomically
 from holdfast.zk.client import SessionId
 from holdfast.zk.settings import Ensemble
+
+LOCK_S = 8.0
+"""Longer than an agent takes to end that has lost its guard."""
 
 
 class NodeDirectory:
@@ -29,15 +33,24 @@ class NodeDirectory:
         except OSError as error:
             raise Refused(f"cannot use the directory {self.path}: {error.strerror}") from error
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.seek(0)
-                raise Refused(f"another agent (pid {lock.read().strip() or '?'}) uses {self.path}") from None
+            self._wait_for(lock)
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()
             yield
+
+    def _wait_for(self, lock: IO[str]) -> None:
+        """An agent whose guard was killed notices and ends within seconds. One that does not is paused, or somebody's own."""
+        give_up_at = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= give_up_at:
+                    lock.seek(0)
+                    raise Unavailable(f"another agent (pid {lock.read().strip() or '?'}) uses {self.path}") from None
+                time.sleep(0.1)
 
     def memory(self, *, forget: bool = False) -> FileMemory:
         """With forget, a person has accepted the ZooKeeper as it is now, whatever was seen before."""
@@ -49,11 +62,8 @@ class NodeDirectory:
     def publish(self, *, api: str) -> None:
         write_atomically(self.path / "agent.json", json.dumps({"pid": os.getpid(), "api": api}).encode())
 
-    def keep_session(self, ensemble: Ensemble, session: SessionId | None) -> None:
-        """Write down how to end this session should we die, or that there is none."""
-        if session is None:
-            self._session_path.unlink(missing_ok=True)
-            return
+    def keep_session(self, ensemble: Ensemble, session: SessionId) -> None:
+        """Write down how to end this session should we die. It stays there: to close a session twice does no harm."""
         tls = None
         if ensemble.tls is not None:
             fields = dataclasses.asdict(ensemble.tls)
@@ -66,13 +76,13 @@ class NodeDirectory:
                 password=session.password,
                 timeout_s=ensemble.session_timeout_s,
                 tls=tls,
+                agent_pid=os.getpid(),
             ),
         )
 
     def leftover_session(self) -> session_file.DeadSession | None:
         """The session of the last agent, if its guard had no time to close it. Only for whoever holds the lock."""
-        session = session_file.read(self._session_path)
-        return None if session is None else dataclasses.replace(session, timeout_s=1.0)
+        return session_file.read(self._session_path)
 
     @property
     def _session_path(self) -> Path:

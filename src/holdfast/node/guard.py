@@ -8,6 +8,7 @@ The agent holds one end of a socket pair, whose number stands in HOLDFAST_GUARD_
 stream tells it that its guard is gone. The end of the stream tells the guard nothing: only waitpid says that a process is dead.
 """
 
+import fcntl
 import json
 import os
 import select
@@ -41,7 +42,7 @@ class Guard:
             end.setblocking(False)
         self._wakeup_writer = wakeup_writer
         signal.set_wakeup_fd(wakeup_writer.fileno())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, self._signalled)
 
     def _signalled(self, number: int, _: object) -> None:
@@ -49,34 +50,58 @@ class Guard:
             self._stop_asked = True
 
     def run(self) -> int:
+        if not self._lock():
+            return FINAL_EXIT
         failures = 0
         while True:
             born_at = time.monotonic()
-            status = self._one_agent()
+            status, joined = self._one_agent()
             if self._stop_asked:
                 return 0
             if os.waitstatus_to_exitcode(status) == FINAL_EXIT:
                 return FINAL_EXIT
-            failures = 0 if time.monotonic() - born_at >= HEALTHY_S else failures + 1
+            failures = 0 if joined or time.monotonic() - born_at >= HEALTHY_S else failures + 1
             pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1] if failures else 0.0
             self._say("agent ended", status=_describe(status), restart_in_s=pause_s)
             if not self._rest(pause_s):
                 return 0
 
-    def _one_agent(self) -> int:
-        """Start an agent, watch it until it is dead, see to its session. Returns its wait status."""
+    def _lock(self) -> bool:
+        """One guard per directory: a second one would take the first one's agent for its own."""
+        self._lock_file = open(self._directory / "guard.lock", "a+")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock_file.seek(0)
+            holder = self._lock_file.read().strip() or "?"
+            self._say("cannot run", problem=f"another guard (pid {holder}) uses {self._directory}")
+            return False
+        self._lock_file.truncate(0)
+        self._lock_file.write(str(os.getpid()))
+        self._lock_file.flush()
+        return True
+
+    def _one_agent(self) -> tuple[int, bool]:
+        """Start an agent, watch it until it is dead, see to its session. Its wait status, and whether it had a session."""
         mine, theirs = socket.socketpair()
         os.set_inheritable(theirs.fileno(), True)
         environment = {**os.environ, "HOLDFAST_GUARD_FD": str(theirs.fileno())}
-        pid = os.posix_spawn(self._command[0], self._command, environment)
-        theirs.close()
+        try:
+            pid = os.posix_spawn(self._command[0], self._command, environment)
+        except OSError as error:  # no memory, too many processes: it may pass
+            self._say("agent not started", problem=str(error))
+            mine.close()
+            return 1 << 8, False
+        finally:
+            theirs.close()
+        # What a person accepted was accepted for this agent, not for every one to come.
+        self._command = [part for part in self._command if part != "--accept-zookeeper"]
         self._publish(pid)
         mine.setblocking(False)
         with mine:
             status = self._watch(pid, mine)
         self._publish(None)
-        self._bid_farewell()
-        return status
+        return status, self._bid_farewell(pid)
 
     def _watch(self, pid: int, signs_of_life: socket.socket) -> int:
         poll = select.poll()
@@ -107,21 +132,29 @@ class Guard:
         session = session_file.read(self._directory / session_file.NAME)
         return max(SILENCE_S_MIN, 3 * session.timeout_s if session else 0)
 
-    def _bid_farewell(self) -> None:
-        """In a process of its own: a new agent does not have to wait, and a ZooKeeper that is away may take its time."""
+    def _bid_farewell(self, agent: int) -> bool:
+        """Close the dead agent's session; False if it never had one.
+
+        In a process of its own: a new agent does not have to wait, and a ZooKeeper that is away may take its time. Only if the
+        session is that agent's: the file may be of another one, who lives.
+        """
         session = session_file.read(self._directory / session_file.NAME)
-        if session is None:
-            return
-        child = os.fork()
+        if session is None or session.agent_pid != agent:
+            return False
+        try:
+            child = os.fork()
+        except OSError as error:
+            self._say("session left to expire", problem=str(error))
+            return True
         if child:
             self._farewells.add(child)
             if self._stop_asked:
                 self._wait_for_farewells()
-            return
+            return True
         closed = False
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             # The file stays: by now it may be the next agent's. To close a session twice does no harm.
             closed = session.close()
@@ -144,7 +177,7 @@ class Guard:
         """False if asked to stop meanwhile."""
         until = time.monotonic() + pause_s
         while not self._stop_asked and time.monotonic() < until:
-            select.select([self._wakeup], [], [], until - time.monotonic())
+            select.select([self._wakeup], [], [], max(0.0, until - time.monotonic()))
             _drain(self._wakeup)
         return not self._stop_asked
 
@@ -160,8 +193,11 @@ class Guard:
     def _say(self, event: str, **context: object) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() // 1_000_000 % 1000:03d}Z"
         line = {"component": "guard", "event": event, **context, "time": stamp}
-        sys.stderr.write(json.dumps(line) + "\n")
-        sys.stderr.flush()
+        try:
+            sys.stderr.write(json.dumps(line) + "\n")
+            sys.stderr.flush()
+        except OSError:
+            pass  # a full disk does not stop a guard
 
 
 def _drain(source: socket.socket, poll: "select.poll | None" = None) -> bool:
@@ -181,7 +217,10 @@ def _drain(source: socket.socket, poll: "select.poll | None" = None) -> bool:
 
 def _describe(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return f"exit code {code}"
+    known = {number.value: number.name for number in signal.Signals}
+    return f"killed by {known.get(-code, f'signal {-code}')}"
 
 
 if __name__ == "__main__":

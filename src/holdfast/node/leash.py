@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import socket
 import threading
 from collections.abc import Callable
 
@@ -18,18 +19,19 @@ def tie_to_guard(stop: Callable[[], None]) -> None:
     """
     if VARIABLE not in os.environ:
         return
-    guard = int(os.environ.pop(VARIABLE))
-    os.set_inheritable(guard, False)
+    guard = socket.socket(fileno=int(os.environ.pop(VARIABLE)))
+    guard.set_inheritable(False)
     loop = asyncio.get_running_loop()
 
     def show_life() -> None:
         with contextlib.suppress(OSError):
-            os.write(guard, b".")
+            # Never waiting: a guard that is paused does not read, and the loop must not stop with it.
+            guard.send(b".", socket.MSG_DONTWAIT)
         loop.call_later(SIGN_OF_LIFE_S, show_life)
 
     def wait_for_the_end() -> None:
         with contextlib.suppress(OSError):
-            while os.read(guard, 64):
+            while guard.recv(64):
                 pass
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(stop)

@@ -24,6 +24,12 @@ class Recognition:
         self._paths = paths
         self._memory = memory
         self._log = log
+        self._whole_for: Client | None = None
+        """The session in which every part of the skeleton was seen."""
+
+    def doubt(self) -> None:
+        """Something was not as it should be: look at the skeleton again."""
+        self._whole_for = None
 
     async def epoch(self, client: Client) -> Znode:
         """The epoch, once the ZooKeeper is recognized; a cluster that nobody has seen before is founded."""
@@ -35,8 +41,9 @@ class Recognition:
             znode, sighting = await self._look(client)
             if objection := known.objection_to(sighting):
                 raise Unrecognized(f"{objection}; nothing is done until a person accepts this ZooKeeper (--accept-zookeeper)")
-        if znode is None or sighting is None:
+        if znode is None or self._whole_for is not client:
             await self._found(client)
+            self._whole_for = client
             znode, sighting = await self._look(client)
         if znode is None or sighting is None:
             raise Conflict("the cluster's znodes were deleted while they were being created")
@@ -70,8 +77,10 @@ class Recognition:
                 self._log.warning("beat unreadable", problem=str(error))
 
     async def _found(self, client: Client) -> None:
-        """Create what every cluster has. Whoever comes second finds it there."""
+        """Create what every cluster has, and what somebody deleted of it. Whoever comes second finds it there."""
         for path in self._paths.skeleton:
+            if await client.exists(path) is not None:
+                continue
             outcome = await client.commit([Create(path, shared=path in self._paths.parents)])
             if isinstance(outcome, Rejected) and not isinstance(outcome.error, NodeExists):
                 raise outcome.error

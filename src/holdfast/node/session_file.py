@@ -25,6 +25,8 @@ class DeadSession:
     timeout_s: float
     tls: dict[str, Any] | None = field(repr=False)
     """What `holdfast.zk.settings.Tls` is made of, or None for a plain connection."""
+    agent_pid: int = 0
+    """Whose session it is."""
 
     def close(self) -> bool:
         """Whether the session is gone. If it cannot be closed, for whatever reason, it will expire."""
@@ -56,6 +58,7 @@ def write(path: Path, session: DeadSession) -> None:
         "password": session.password.hex(),
         "timeout_s": session.timeout_s,
         "tls": session.tls,
+        "agent_pid": session.agent_pid,
     }
     temporary = path.with_suffix(".tmp")
     temporary.unlink(missing_ok=True)  # one that was left behind may be readable by others
@@ -74,6 +77,7 @@ def read(path: Path) -> DeadSession | None:
             password=bytes.fromhex(fields["password"]),
             timeout_s=float(fields["timeout_s"]),
             tls=fields["tls"],
+            agent_pid=int(fields.get("agent_pid", 0)),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None

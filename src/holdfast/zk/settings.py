@@ -70,4 +70,9 @@ def _parse_host(address: str, whole: str) -> tuple[str, int]:
     port = int(match["port"] or 2181) if match is not None else 0
     if match is None or not 0 < port < 65536:
         raise Refused(f"'{whole[:200]}' is not a ZooKeeper address: expected HOST:PORT[,HOST:PORT…][/PATH]")
-    return match["six"] or match["host"], port
+    host = match["six"] or match["host"]
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise Refused(f"'{whole[:200]}' is not a ZooKeeper address: no host can be called '{host[:70]}'") from None
+    return host, port

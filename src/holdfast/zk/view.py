@@ -29,8 +29,10 @@ async def observe(client: Client, paths: Paths) -> ClusterView:
             stat = await client.exists(paths.contender(record.contender))
             leader = record.leader if stat is not None and stat.owner != 0 else None
         names = sorted(await client.children(paths.nodes))
-    except NoNode:
-        raise Refused(f"there is no Holdfast cluster at {paths.root} yet: no node has ever joined it") from None
+    except NoNode as error:
+        if str(error).startswith(paths.epoch):
+            raise Refused(f"there is no Holdfast cluster at {paths.root} yet: no node has ever joined it") from None
+        raise Refused(f"a part of the cluster was deleted: {error}; the next node that looks makes it anew") from None
     nodes, problems = [], []
     for name in names:
         node = NodeId(name)
