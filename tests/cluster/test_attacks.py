@@ -1,5 +1,6 @@
 """What an unforgiving reviewer broke, and what holds since."""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -65,26 +66,17 @@ def test_a_paused_guard_does_not_stop_its_agent(tmp_path: Path, connect: str, cl
 
 def _fill_the_leash(agent: int) -> None:
     """As half an hour without a reader would: the kernel's buffer is full."""
-    sockets = [int(fd.name) for fd in Path(f"/proc/{agent}/fd").iterdir() if os.readlink(fd).startswith("socket:")]
+    environment = dict(entry.split(b"=", 1) for entry in Path(f"/proc/{agent}/environ").read_bytes().split(b"\0") if entry)
     pidfd = os.pidfd_open(agent)
     try:
-        for number in sockets:
-            with _duplicate(pidfd, number) as end:
-                if end.family == socket.AF_UNIX and end.type == socket.SOCK_STREAM:
-                    while True:
-                        try:
-                            end.send(b"." * 65536, socket.MSG_DONTWAIT)
-                        except BlockingIOError:
-                            break
-                        except OSError:
-                            break
+        with _duplicate(pidfd, int(environment[b"HOLDFAST_GUARD_FD"])) as end, pytest.raises(BlockingIOError):
+            while True:
+                end.send(b"." * 65536, socket.MSG_DONTWAIT)
     finally:
         os.close(pidfd)
 
 
 def _duplicate(pidfd: int, number: int) -> socket.socket:
-    import ctypes
-
     descriptor = ctypes.CDLL(None, use_errno=True).syscall(438, pidfd, number, 0)  # pidfd_getfd
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "pidfd_getfd")
