@@ -51,7 +51,7 @@ def test_what_a_person_accepted_once_is_not_accepted_by_the_next_agent(
         assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-def test_a_paused_guard_does_not_stop_its_agent(tmp_path: Path, connect: str, cluster: str) -> None:
+def test_a_paused_guard_does_not_stop_its_agent(tmp_path: Path, connect: str, cluster: str, operator: KazooClient) -> None:
     """Signs of life that nobody reads must not block the loop that shows them."""
     with node(tmp_path, connect, cluster=cluster) as n:
         agent = leading(n).agent_pid()
@@ -59,7 +59,9 @@ def test_a_paused_guard_does_not_stop_its_agent(tmp_path: Path, connect: str, cl
         n.process.send_signal(signal.SIGSTOP)
         try:
             _fill_the_leash(agent)
-            eventually(lambda: n.status().get("leading"), 10, "it still leads and answers")
+            beat = operator.get(f"/holdfast/{cluster}/beat")[1].version
+            eventually(lambda: operator.get(f"/holdfast/{cluster}/beat")[1].version > beat + 10, 20, "it goes on beating")
+            assert n.leading()
         finally:
             n.process.send_signal(signal.SIGCONT)
 
