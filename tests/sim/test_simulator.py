@@ -1,6 +1,7 @@
 """The simulator keeps its own promises: time, order, pauses, crashes, and the same run from the same seed."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -195,6 +196,7 @@ def test_waiting_for_what_never_happens_fails_instead_of_hanging() -> None:
     with World(1) as world:
         with pytest.raises(Stuck):
             world.run(asyncio.Event().wait(), within_s=10)
+        gc.collect()
         with pytest.raises(Stuck):
             world.run_until(lambda: False, within_s=10)
 

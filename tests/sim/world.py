@@ -129,6 +129,7 @@ class World:
         task = self.loop.create_task_in(self.process(process), coroutine)
         self._run(self.now_s + within_s, task.done)
         if not task.done():
+            self._tasks.append(task)  # or the garbage collector would complain about it, at a moment of its own choice
             raise self._explained(Stuck(f"{task!r} was not done within {within_s} simulated seconds"))
         return task.result()
 
