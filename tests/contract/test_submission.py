@@ -35,7 +35,7 @@ def test_a_submission_makes_every_part_of_a_job(backend: Backend) -> None:
     async def test() -> None:
         client, paths = await founded(backend)
         assert await submit(client, paths, SPEC, job=JobId("j1"), request="r1") == "j1"
-        assert sorted(await client.children(paths.job(JobId("j1")))) == ["attempt", "desired", "spec", "state"]
+        assert sorted(await client.children(paths.job(JobId("j1")))) == ["attempt", "desired", "report", "spec", "state"]
         spec = await client.get(paths.job(JobId("j1"), "spec"))
         assert decode(Spec, spec.data, where="spec") == SPEC
         state = decode(State, (await client.get(paths.job(JobId("j1"), "state"))).data, where="state")

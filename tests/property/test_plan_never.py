@@ -34,6 +34,7 @@ reports = st.builds(
     attempt=st.integers(1, 3).map(Attempt),
     node=nodes,
     started=walls,
+    failsafe=st.lists(nodes, unique=True, max_size=2).map(tuple),
     outcome=st.none() | outcomes,
     dead=st.booleans(),
 )
@@ -54,6 +55,8 @@ def states(draw: st.DrawFn) -> State:
         node=draw(st.none() | nodes),
         restarts=draw(st.integers(0, 5)),
         failures=Failures(draw(st.integers(0, 5)), tuple(draw(st.lists(walls, max_size=4)))),
+        losses=draw(st.integers(0, 4)),
+        heard=draw(st.integers(0, 3)),
         not_before=draw(walls),
         events=events,
     )
@@ -70,8 +73,10 @@ def views(draw: st.DrawFn, id: JobId) -> JobView:
         state=draw(states() | states() | garbled | st.none()),
         lease=lease,
         report=draw(st.none() | reports | garbled),
+        word=draw(st.integers(0, 3)),
+        force=draw(st.booleans()),
         owns_its_name=draw(st.booleans()),
-        lease_gone_since=None if isinstance(lease, Lease) else draw(st.none() | st.floats(400, 500)),
+        lease_gone_since=None if lease is not None else draw(st.none() | st.floats(400, 500)),
     )
 
 
@@ -112,12 +117,37 @@ def test_never_a_launch_of_what_is_alive_ended_unwanted_unreadable_or_put_back_b
     for command in plan(snapshot, NOW):
         if isinstance(command, Launch):
             job = snapshot.jobs[command.job]
-            assert not isinstance(job.lease, Lease)
+            assert job.lease is None
             assert isinstance(job.state, State) and job.state.phase in (Phase.PENDING, Phase.BACKOFF)
             assert job.desired is Desired.RUN
             assert isinstance(job.spec, Spec) and not isinstance(job.report, Garbled)
             assert job.owns_its_name
-            assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall
+            asked = job.word > job.state.heard
+            assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall or asked
+            assert command.job not in snapshot.quarantined or job.state.phase is not Phase.QUARANTINED
+
+
+@many
+@given(snapshots())
+def test_never_a_launch_where_nobody_knows_whether_the_last_attempt_lives_on_by_promises(snapshot: Snapshot) -> None:
+    for command in plan(snapshot, NOW):
+        if isinstance(command, Launch):
+            job = snapshot.jobs[command.job]
+            assert isinstance(job.state, State)
+            if isinstance(job.report, Report) and job.report.failsafe and not job.report.dead:
+                assert command.node in job.report.failsafe or (job.force and job.word > job.state.heard)
+
+
+@many
+@given(snapshots())
+def test_never_out_of_quarantine_or_a_parking_without_a_word_of_a_person(snapshot: Snapshot) -> None:
+    for command in plan(snapshot, NOW):
+        old = snapshot.jobs[command.job].state if command.job in snapshot.jobs else None
+        if isinstance(command, Settle) and isinstance(old, State) and old.phase in (Phase.QUARANTINED, Phase.PARKED):
+            job = snapshot.jobs[command.job]
+            lives = isinstance(job.lease, Lease)
+            assert job.word > old.heard or job.desired is Desired.CANCEL or lives or command.state.phase is Phase.PARKED
+            assert old.phase is Phase.PARKED or command.job not in snapshot.quarantined or job.desired is Desired.CANCEL
 
 
 @many
@@ -178,7 +208,7 @@ def test_never_another_phase_than_cancelled_for_what_was_cancelled_and_is_dead(s
 def test_never_a_word_about_what_ended(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         old = snapshot.jobs[command.job].state if command.job in snapshot.jobs else None
-        if isinstance(old, State) and (old.phase.final or old.phase is Phase.QUARANTINED):
+        if isinstance(old, State) and old.phase.final:
             assert isinstance(command, Withdraw)
 
 

@@ -57,6 +57,9 @@ class Znodes:
         # Last made, first told: ZooKeeper promises no order.
         return [name.removeprefix(f"{path}/") for name in reversed(self.held) if name.rpartition("/")[0] == path]
 
+    def take_fired(self) -> set[str]:
+        return set()
+
     async def sync(self, path: str) -> None:
         self.calls.append(f"sync {path}")
 

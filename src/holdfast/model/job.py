@@ -21,6 +21,15 @@ class Desired(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What people want of a job. The version of its znode is the number of their last word."""
+
+    desired: Desired
+    force: bool = False
+    """The next attempt may start anywhere: a person knows that the last one is dead."""
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
     """What was submitted. It never changes; an upgrade adds another beside it."""
 
@@ -71,11 +80,26 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a streaming job has come."""
+
+    batch_id: int | None = None
+    rows_per_second: float | None = None
+    offsets: tuple[str, ...] = ()
+    """One for each source, as Spark writes them: JSON."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
-    """While it exists the attempt is alive."""
+    """While it exists the attempt is alive. Each heartbeat writes it, so it also carries what changes all the time."""
 
     attempt: Attempt
     node: NodeId
+    nonce: str = ""
+    runner_pid: int = 0
+    driver_pid: int | None = None
+    """None until the driver is started."""
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +110,12 @@ class Report:
     node: NodeId
     started: float
     """Wall time."""
+    nonce: str = ""
+    """Which runner of this attempt it was that took the lease."""
+    failsafe: tuple[NodeId, ...] = ()
+    """The nodes whose promises can keep the attempt alive without ZooKeeper. Only they know of them."""
+    progress: Progress | None = None
+    """As it was at the end."""
     outcome: Outcome | None = None
     dead: bool = False
     """The certificate: every process of this attempt is gone, for sure."""
@@ -116,6 +146,12 @@ class State:
     restarts: int = 0
     """How many attempts followed an earlier one."""
     failures: Failures = NO_FAILURES
+    losses: int = 0
+    """How many attempts in a row the infrastructure lost soon after their start."""
+    heard: int = 0
+    """The last word of people (see `Wanted`) that was acted upon."""
+    request: str = ""
+    """The request that submitted the job."""
     not_before: float = 0.0
     """Wall time of the next attempt, in BACKOFF."""
     events: tuple[Event, ...] = field(default=())
@@ -131,6 +167,8 @@ class State:
         node: NodeId | None = None,
         restarts: int | None = None,
         failures: Failures | None = None,
+        losses: int | None = None,
+        heard: int | None = None,
         not_before: float = 0.0,
     ) -> "State":
         """The next state, with the event that says so. Raises IllegalTransition."""
@@ -145,6 +183,9 @@ class State:
             node=node,
             restarts=self.restarts if restarts is None else restarts,
             failures=self.failures if failures is None else failures,
+            losses=self.losses if losses is None else losses,
+            heard=self.heard if heard is None else heard,
+            request=self.request,
             not_before=not_before,
             events=(*self.events, event)[-EVENTS_MAX:],
         )

@@ -40,7 +40,7 @@ class Quarantine:
     job: JobId
     reason: str
     state: State | None
-    """None if the old one cannot be read: then it stays as it is."""
+    """None if there was none: nothing is made up about a job that was never submitted as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

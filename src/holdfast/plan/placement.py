@@ -1,6 +1,6 @@
 """Where there is room. A running job keeps its slots; nothing here ever takes them away."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from holdfast.model.names import NodeId
 from holdfast.plan.snapshot import NodeView
@@ -18,9 +18,9 @@ class Room:
         if node in self._free:
             self._free[node] -= slots
 
-    def place(self, slots: int) -> NodeId | None:
+    def place(self, slots: int, *, among: Collection[NodeId] | None = None) -> NodeId | None:
         """The node with the most free slots, the first by name among equals; None if there is no room."""
-        fitting = [(-free, id) for id, free in self._free.items() if free >= slots]
+        fitting = [(-free, id) for id, free in self._free.items() if free >= slots and (among is None or id in among)]
         return min(fitting)[1] if fitting else None
 
     def shortage(self, slots: int) -> str:

@@ -2,11 +2,16 @@
 
 from holdfast.model import restart
 from holdfast.model.job import Desired, Ending, Lease, Outcome, Report, Spec, State
-from holdfast.model.names import Attempt
+from holdfast.model.names import Attempt, NodeId
 from holdfast.model.phase import Phase
 from holdfast.plan.command import Command, Launch, Quarantine, Settle, Withdraw
 from holdfast.plan.placement import Room
 from holdfast.plan.snapshot import Garbled, JobView, Now, Snapshot
+
+LOSSES_FREE = 1
+LOSS_DELAY_S_MAX = 60.0
+LASTED_S = 60.0
+"""An attempt that lived this long was not lost because of where or how it was started."""
 
 
 def plan(snapshot: Snapshot, now: Now) -> list[Command]:
@@ -16,8 +21,6 @@ def plan(snapshot: Snapshot, now: Now) -> list[Command]:
         _occupy(room, job)
     commands: list[Command] = []
     for job in sorted(snapshot.jobs.values(), key=_turn):
-        if job.id in snapshot.quarantined and not _releasable(job):
-            continue
         if (command := _Decision(snapshot, room, job, now).make()) is not None:
             commands.append(command)
     return [*commands, *_stray_orders(snapshot)]
@@ -39,11 +42,6 @@ def _turn(job: JobView) -> tuple[float, str]:
             break
         since = event.wall
     return (since, job.id)
-
-
-def _releasable(job: JobView) -> bool:
-    """A person released it: everything can be read again and the state says so."""
-    return isinstance(job.state, State) and job.state.phase is not Phase.QUARANTINED
 
 
 def _stray_orders(snapshot: Snapshot) -> list[Command]:
@@ -70,10 +68,15 @@ class _Decision:
 
     def make(self) -> Command | None:
         job = self._job
-        if isinstance(job.state, State) and (job.state.phase.final or job.state.phase is Phase.QUARANTINED):
+        if isinstance(job.state, State) and job.state.phase.final:
             return None  # what ended never runs again, whatever is left over of it
+        if isinstance(job.lease, Garbled):
+            return None  # somebody is alive: its next heartbeat says who
+        quarantined = job.id in self._snapshot.quarantined
+        if isinstance(job.state, State) and job.state.phase is Phase.QUARANTINED:
+            return self._set_aside(job.state, quarantined=quarantined)
         if (defect := self._defect()) is not None:
-            return self._about(defect)
+            return None if quarantined else self._about(defect)
         assert isinstance(job.state, State) and isinstance(job.spec, Spec) and isinstance(job.desired, Desired)
         if isinstance(job.lease, Lease):
             return self._alive(job.state, job.desired, job.lease)
@@ -94,17 +97,36 @@ class _Decision:
             return "a part of it is missing: it was put back by hand, or was swept by half"
         if not job.owns_its_name:
             return "its name belongs to another job, or to none: it was put back by hand"
+        if isinstance(job.state, State) and job.state.attempt > job.attempt:
+            return f"its state tells of attempt {job.state.attempt}, which was never given out: it was put back by hand"
         return None
+
+    def _set_aside(self, state: State, *, quarantined: bool) -> Command | None:
+        """It stays in quarantine until a person cancels it, or releases it and nothing is wrong with it any more."""
+        job = self._job
+        if job.desired is Desired.CANCEL and job.lease is None:
+            return self._settle(state, Phase.CANCELLED, "a person cancelled it")
+        if quarantined or job.desired is not Desired.RUN or job.word <= state.heard or self._defect() is not None:
+            return None
+        return self._settle(state, Phase.PENDING, "a person released it from quarantine")
 
     def _about(self, defect: str) -> Command | None:
         """What runs is left alone. What does not run never starts."""
         job = self._job
         if not isinstance(job.lease, Lease):
-            state = self._settle(job.state, Phase.QUARANTINED, defect).state if isinstance(job.state, State) else None
-            return Quarantine(job.id, defect, state)
+            return Quarantine(job.id, defect, self._quarantined_state(defect))
         if isinstance(job.state, Garbled):
             return Settle(job.id, self._rebuilt(job.lease, job.state), rebuilt=True)
         return None
+
+    def _quarantined_state(self, defect: str) -> State | None:
+        old = self._job.state
+        if isinstance(old, State):
+            return self._settle(old, Phase.QUARANTINED, defect).state
+        if old is None:
+            return None
+        # The original is kept beside the job; its number stays used.
+        return self._settle(State(Phase.PENDING, defect, attempt=self._job.attempt), Phase.QUARANTINED, defect).state
 
     def _rebuilt(self, lease: Lease, state: Garbled) -> State:
         reason = f"its state could not be read ({state.reason}) and was made anew from the lease of attempt {lease.attempt}"
@@ -143,9 +165,10 @@ class _Decision:
             if state.phase is Phase.PARKED:
                 return None
             return self._settle(state, Phase.PARKED, "a person stopped it; 'resume' starts it again, 'cancel' ends it")
+        spoken = self._job.word > state.heard
         if state.phase is Phase.PARKED:
-            return None  # only a person's `resume` makes it PENDING again
-        if state.phase is Phase.BACKOFF and self._now.wall < state.not_before:
+            return self._settle(state, Phase.PENDING, "a person resumed it") if spoken else None
+        if state.phase is Phase.BACKOFF and self._now.wall < state.not_before and not spoken:
             return None
         return self._launch(state, spec)
 
@@ -168,7 +191,9 @@ class _Decision:
             return self._settle(state, Phase.FAILED, outcome.reason)
         if outcome.ending.blames_the_job:
             return self._after_failure(state, spec, report, outcome)
-        return self._settle(state, Phase.PENDING, outcome.reason)
+        if outcome.ending is Ending.LOST:
+            return self._after_loss(state, report, outcome)
+        return self._settle(state, Phase.PENDING, outcome.reason, losses=0)
 
     def _own_report(self, state: State) -> Report | None:
         report = self._job.report
@@ -203,10 +228,38 @@ class _Decision:
         reason = f"{outcome.reason}; again in {verdict.delay_s:.0f} s"
         return self._settle(state, Phase.BACKOFF, reason, failures=failures, not_before=wall + verdict.delay_s)
 
+    def _after_loss(self, state: State, report: Report | None, outcome: Outcome) -> Command:
+        """Nobody's budget, and the first one costs no time; but what is lost again and again must not spin."""
+        wall = self._now.wall
+        lasted = report is not None and wall - report.started >= LASTED_S
+        losses = 1 if lasted else state.losses + 1
+        if losses <= LOSSES_FREE:
+            return self._settle(state, Phase.PENDING, outcome.reason, losses=losses)
+        delay_s = min(2.0 ** min(losses - LOSSES_FREE - 1, 16), LOSS_DELAY_S_MAX)
+        reason = f"{outcome.reason}; that was {losses} times in a row, again in {delay_s:.0f} s"
+        return self._settle(state, Phase.BACKOFF, reason, losses=losses, not_before=wall + delay_s)
+
+    def _where_it_may_run(self) -> tuple[NodeId, ...] | None:
+        """Without a certificate the last attempt may live on by promises, and only those who gave them know. None: anywhere."""
+        report, state = self._job.report, self._job.state
+        if not isinstance(report, Report) or report.dead or not report.failsafe:
+            return None
+        forced = self._job.force and isinstance(state, State) and self._job.word > state.heard
+        return None if forced else report.failsafe
+
+    def _no_room(self, spec: Spec, among: tuple[NodeId, ...] | None) -> str:
+        if among is not None and not any(node in self._snapshot.nodes for node in among):
+            return (
+                f"waiting for one of {', '.join(among)}: nobody has certified that the last attempt is dead, and only they "
+                "could know; 'restart --force' if you do"
+            )
+        return f"waiting for room: {self._room.shortage(spec.slots)}"
+
     def _launch(self, state: State, spec: Spec) -> Command | None:
-        node = self._room.place(spec.slots)
+        among = self._where_it_may_run()
+        node = self._room.place(spec.slots, among=among)
         if node is None:
-            reason = f"waiting for room: {self._room.shortage(spec.slots)}"
+            reason = self._no_room(spec, among)
             known = state.phase is Phase.PENDING and state.reason == reason
             return None if known else self._settle(state, Phase.PENDING, reason)
         self._room.occupy(node, spec.slots)
@@ -219,6 +272,7 @@ class _Decision:
             attempt=attempt,
             node=node,
             restarts=state.restarts + (state.attempt > 0),
+            heard=self._job.word,
         )
         return Launch(self._job.id, node, started)
 
@@ -231,9 +285,12 @@ class _Decision:
         attempt: Attempt | None = None,
         lease: Lease | None = None,
         failures: restart.Failures | None = None,
+        losses: int | None = None,
         not_before: float = 0.0,
     ) -> Settle:
         node = lease.node if lease is not None else None
+        # What is wanted of a living attempt its runner has to hear, so that word is not done with yet.
+        alive = lease is not None or phase is Phase.PENDING
         return Settle(
             self._job.id,
             state.becoming(
@@ -244,6 +301,8 @@ class _Decision:
                 attempt=attempt,
                 node=node,
                 failures=failures,
+                losses=losses,
+                heard=None if alive else self._job.word,
                 not_before=not_before,
             ),
         )

@@ -29,11 +29,16 @@ class JobView:
     id: JobId
     spec: Spec | Garbled | None
     desired: Desired | Garbled | None
+    """What people want."""
     attempt: Attempt
     """The version of the `attempt` znode, which no bytes can change."""
     state: State | Garbled | None
     lease: Lease | Garbled | None = None
     report: Report | Garbled | None = None
+    word: int = 0
+    """The number of people's last word, which is the version of the `desired` znode."""
+    force: bool = False
+    """That word allows the next attempt to start anywhere."""
     owns_its_name: bool = True
     """Whether the name in its spec points back to it."""
     lease_gone_since: float | None = None

@@ -16,6 +16,9 @@ from typing import Protocol
 
 from holdfast.errors import Conflict, HoldfastError, Refused
 
+ANY_PATH = ""
+"""Among paths whose watches fired: it may be any of them."""
+
 
 class State(enum.Enum):
     CONNECTING = "connecting"
@@ -163,6 +166,10 @@ class Client(Protocol):
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """Names, in no particular order; raises NoNode."""
 
+    def take_fired(self) -> set[str]:
+        """The paths whose watches fired since this was last asked, ANY_PATH among them if the connection was lost meanwhile.
+        A watch that was set before and is not among them is still set."""
+
     async def sync(self, path: str) -> None:
         """After this, reads of this session see everything that was committed before it was called."""
 
@@ -175,7 +182,7 @@ class Client(Protocol):
 
 Wake = Callable[[], None]
 """Called, on the event loop, after every change of state and for every watch that fires; a lost connection fires all watches.
-It says that something changed, never what: the caller looks."""
+It says that something changed, not what: the caller looks, or asks `take_fired` where to look."""
 
 Connect = Callable[[Wake], Client]
 """Opens a session. Returns at once, with the client CONNECTING."""

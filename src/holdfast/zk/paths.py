@@ -61,6 +61,33 @@ class Paths:
         return f"{self.jobs}/{job}/{part}" if part else f"{self.jobs}/{job}"
 
     @property
+    def orders(self) -> str:
+        return f"{self.root}/orders"
+
+    def orders_of(self, node: NodeId) -> str:
+        return f"{self.orders}/{node}"
+
+    def order(self, node: NodeId, job: JobId) -> str:
+        return f"{self.orders}/{node}/{job}"
+
+    @property
+    def quarantine(self) -> str:
+        return f"{self.root}/quarantine"
+
+    def quarantined(self, job: JobId) -> str:
+        return f"{self.quarantine}/{job}"
+
+    @property
+    def storage(self) -> str:
+        """Where blobs and checkpoints are. Written by the first node; the others must agree."""
+        return f"{self.root}/storage"
+
+    @property
+    def secret(self) -> str:
+        """What nodes, runners and clients know each other by over HTTP: whoever may read the cluster may ask its nodes."""
+        return f"{self.root}/secret"
+
+    @property
     def parents(self) -> tuple[str, ...]:
         """The folders above the cluster, which it shares with others."""
         parts = self.root.strip("/").split("/")
@@ -69,5 +96,5 @@ class Paths:
     @property
     def skeleton(self) -> tuple[str, ...]:
         """What must exist before anything else, parents first, and the epoch last: it says that the rest is there."""
-        folders = (self.election, self.nodes, self.names, self.requests, self.jobs)
+        folders = (self.election, self.nodes, self.names, self.requests, self.jobs, self.orders, self.quarantine)
         return (*self.parents, self.root, *folders, self.beat, self.epoch)

@@ -10,22 +10,15 @@ from dataclasses import dataclass
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from holdfast.model.codec import Garbage, decode, encode
-from holdfast.model.job import Desired, Spec, State
+from holdfast.model.job import Desired, Spec, State, Wanted
 from holdfast.model.names import JobId, is_name
 from holdfast.model.phase import Phase
-from holdfast.zk.client import Client, Committed, Create, NodeExists, NoNode, Operation, SetData
+from holdfast.zk.client import Client, Committed, Create, NodeExists, NoNode, Operation, SetData, Znode
 from holdfast.zk.paths import Paths
 
 TRIES_MAX = 5
 LOOK_S = 10.0
 LOOK_AGAIN_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The `desired` znode."""
-
-    desired: Desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, reques
 
 
 def _submission(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Operation]:
-    state = State(Phase.PENDING, "submitted; no leader has looked at it yet")
+    state = State(Phase.PENDING, "submitted; no leader has looked at it yet", request=request)
     return [
         Create(paths.request(request), encode(RequestRecord(job, digest(spec)))),
         Create(paths.name(spec.name), encode(NameRecord(job))),
@@ -71,6 +64,7 @@ def _submission(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Oper
         Create(paths.job(job, "spec"), encode(spec)),
         Create(paths.job(job, "desired"), encode(Wanted(Desired.RUN))),
         Create(paths.job(job, "attempt")),
+        Create(paths.job(job, "report")),
         Create(paths.job(job, "state"), encode(state)),
     ]
 
@@ -118,22 +112,48 @@ async def _refuse_taken_name(client: Client, paths: Paths, name: str) -> None:
     raise Refused(f"the name '{name}' belongs to job {record.job}: stop or cancel that one, or choose another name")
 
 
-async def want(client: Client, paths: Paths, job: JobId, desired: Desired) -> Desired:
-    """Say what is wanted of a job. Cancelling is absorbing: nothing follows it. Returns what was wanted before."""
+async def want(
+    client: Client, paths: Paths, job: JobId, desired: Desired, *, again: bool = False, force: bool = False
+) -> Desired:
+    """Say what is wanted of a job. Cancelling is absorbing: nothing follows it. Returns what was wanted before.
+
+    With `again` it is said even if it is wanted already: a new word, which restarts what runs and resumes what is parked.
+    """
     path = paths.job(job, "desired")
+    word = encode(Wanted(desired, force=force))
+    sent: int | None = None
     for _ in range(TRIES_MAX):
-        try:
-            znode = await client.get(path)
-        except NoNode:
-            raise Refused(f"there is no job {job}") from None
+        znode = await _wanted(client, path, job)
         before = decode(Wanted, znode.data, where=path).desired
-        if before is desired:
-            return before
-        if before is Desired.CANCEL:
+        if sent is not None and znode.stat.version > sent and znode.data == word:
+            return desired  # the reply was lost, and it was done
+        if before is Desired.CANCEL and desired is not Desired.CANCEL:
             raise Refused(f"job {job} was cancelled, and stays so")
-        outcome = await client.commit([SetData(path, encode(Wanted(desired)), znode.stat.version)])
+        if before is desired and not again:
+            return before
+        try:
+            outcome = await client.commit([SetData(path, word, znode.stat.version)])
+        except OutcomeUnknown:
+            sent = znode.stat.version
+            continue
         if isinstance(outcome, Committed):
             return before
         if not isinstance(outcome.error, Conflict):
             raise outcome.error
     raise Unavailable(f"somebody else keeps changing what is wanted of job {job}")
+
+
+async def _wanted(client: Client, path: str, job: JobId) -> Znode:
+    """After a sync, and across a short interruption: what was sent before may still be on its way."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + LOOK_S
+    while True:
+        try:
+            await client.sync(path)
+            return await client.get(path)
+        except NoNode:
+            raise Refused(f"there is no job {job}") from None
+        except Unavailable:
+            if loop.time() >= give_up_at:
+                raise
+            await asyncio.sleep(LOOK_AGAIN_S)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.errors import HoldfastError, OutcomeUnknown, Refused, SessionEnded, Unavailable
-from holdfast.zk.client import Committed, Create, Operation, Rejected, SessionId, SetData, Stat, State, Wake, Znode
+from holdfast.zk.client import ANY_PATH, Committed, Create, Operation, Rejected, SessionId, SetData, Stat, State, Wake, Znode
 from holdfast.zk.network.client import PATIENCE_FACTOR_MAX, PATIENCE_PER_TIMEOUT
 from tests.sim.process import Process
 from tests.sim.zk.connection import Connection, Replies
@@ -50,6 +50,7 @@ class SimClient:
         self._patience_given_s = options.patience_s
         self._patience_factor = 1
         self._patience_watched = False
+        self._fired: set[str] = set()
         self._outstanding: deque[Request] = deque()
         self._connection: Connection | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -97,6 +98,10 @@ class SimClient:
         if size > TRANSACTION_BYTES_MAX:
             raise Refused(f"{size} bytes are more than ZooKeeper takes at once ({TRANSACTION_BYTES_MAX})")
         return cast(Committed | Rejected, await self._call(Kind.COMMIT, "", operations=tuple(operations)))
+
+    def take_fired(self) -> set[str]:
+        fired, self._fired = self._fired, set()
+        return fired
 
     async def close(self) -> None:
         connection = self._connection
@@ -182,8 +187,12 @@ class SimClient:
                 self._stop("it was closed")
         self._post(self._settle, replies)
 
-    def watch_fired(self) -> None:
-        self._post(self._wake)
+    def watch_fired(self, path: str) -> None:
+        self._post(self._fire, path)
+
+    def _fire(self, path: str) -> None:
+        self._fired.add(path)
+        self._wake()
 
     def dropped(self, reason: str) -> None:
         """The calls in flight fail first, then the change of state is told, as kazoo does it."""
@@ -214,7 +223,7 @@ class SimClient:
         self._state = state
         self._ended_because = because
         self._record("client", self._process.name, state.value, because)
-        self._post(self._wake)
+        self._post(self._fire, ANY_PATH)
 
     def _post(self, callback: Callable[..., object], *args: object) -> None:
         self._loop.arrive(self._process, callback, *args)

@@ -62,7 +62,7 @@ class Connection:
         self._packet_s = -1.0
         self._order: deque[Request] = deque()
         self._stuck_up: list[list[Request]] = []
-        self._stuck_down: list[tuple[Replies, int] | None] = []
+        self._stuck_down: list[tuple[Replies, int, str] | None] = []
         """Packets that a cut holds back; None stands for the end of the connection."""
         server.connections[self] = None
         ensemble.network.opened(self)
@@ -162,18 +162,18 @@ class Connection:
             order.popleft()
         if replies and self.server_open:
             self._down_s = max(self._down_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s)
-            self._loop.at(self._down_s, self._at_client, (replies, self.server.zxid))
+            self._loop.at(self._down_s, self._at_client, (replies, self.server.zxid, ""))
 
-    def fire_watch(self) -> None:
+    def fire_watch(self, path: str) -> None:
         """Usually in order with the replies, sometimes after a reply that already shows the change."""
         at_s = max(self._down_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s)
         if self._ensemble.random.random() < LATE_WATCH:
-            self._loop.at(at_s + self._ensemble.random.random() * LATE_WATCH_S_MAX, self._at_client, ([], 0))
+            self._loop.at(at_s + self._ensemble.random.random() * LATE_WATCH_S_MAX, self._at_client, ([], 0, path))
             return
         self._down_s = at_s
-        self._loop.at(at_s, self._at_client, ([], 0))
+        self._loop.at(at_s, self._at_client, ([], 0, path))
 
-    def _at_client(self, packet: tuple[Replies, int] | None) -> None:
+    def _at_client(self, packet: tuple[Replies, int, str] | None) -> None:
         if not self.client_open or (packet and self._reset):
             return
         if self.link.replies_cut or self._stuck_down:

@@ -168,11 +168,11 @@ class Server:
         if self._data_watches:
             for path in change.changed:
                 for connection in self._data_watches.pop(path, ()):
-                    connection.fire_watch()
+                    connection.fire_watch(path)
         if self._children_watches:
             for path in change.family_changed:
                 for connection in self._children_watches.pop(path, ()):
-                    connection.fire_watch()
+                    connection.fire_watch(path)
 
     @property
     def watches(self) -> int:

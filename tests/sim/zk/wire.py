@@ -181,7 +181,7 @@ class Wire:
 
     # While connected
 
-    def received(self, connection: Connection, replies: Replies, zxid: int) -> None:
+    def received(self, connection: Connection, replies: Replies, zxid: int, fired: str) -> None:
         if connection is not self.connection:
             return
         connection.pulse.heard_s = self._loop.time()
@@ -189,7 +189,7 @@ class Wire:
         if replies:
             self._face.answered(replies)
         else:
-            self._face.watch_fired()
+            self._face.watch_fired(fired)
 
     def dropped(self, connection: Connection, reason: str) -> None:
         """The connection is gone; the session may live on."""

@@ -16,6 +16,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from holdfast.errors import OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.zk.client import (
+    ANY_PATH,
     Check,
     Committed,
     Create,
@@ -62,6 +63,7 @@ class NetworkClient:
         self._ended_because = ""
         self._connections = 0
         self._stopped = self._loop.create_future()
+        self._fired_paths: set[str] = set()
         self._handler = Handler(ensemble)
         self._kazoo = self._start()
 
@@ -139,7 +141,7 @@ class NetworkClient:
         for _, result in left:
             if result is not None:
                 result.set_exception(_NotSent())
-        self._post(self._wake)
+        self._post(self._fire, ANY_PATH)
 
     def _end(self, because: str) -> None:
         with self._lock:
@@ -265,8 +267,16 @@ class NetworkClient:
     def _watcher(self, watch: bool) -> Callable[[object], None] | None:
         return self._fired if watch else None  # one bound method: kazoo keeps it once per path
 
-    def _fired(self, _: object) -> None:
-        self._post(self._wake)
+    def _fired(self, event: Any) -> None:
+        self._post(self._fire, event.path or ANY_PATH)
+
+    def _fire(self, path: str) -> None:
+        self._fired_paths.add(path)
+        self._wake()
+
+    def take_fired(self) -> set[str]:
+        fired, self._fired_paths = self._fired_paths, set()
+        return fired
 
     def _unavailable(self) -> Unavailable:
         because = f" ({self.trouble})" if self.trouble else ""
