@@ -28,6 +28,7 @@ class Key:
 KEYS = (
     Key("cluster.name", str, "default", "Which cluster: nodes and clients with the same name and ZooKeeper belong together."),
     Key("cluster.connect", str, None, "ZooKeeper servers, `HOST:PORT,HOST:PORT…[/PATH]`. Required."),
+    Key("cluster.storage", str, "", "Code and checkpoints: a directory or URI that all reach. Default: in `node.dir`."),
     Key("node.id", str, "", "This node's name, unique in the cluster. Default: the machine's host name."),
     Key("node.dir", str, None, "The node's own directory, on a local disk. Required."),
     Key("node.slots", int, 4, "How many slots of work this node offers."),
@@ -45,6 +46,7 @@ KEYS = (
     Key("zookeeper.tls_check_hostname", bool, True, "Whether the server's certificate must name the host connected to."),
     Key("timing.heartbeat_s", float, 1.0, "How often a leader confirms that it leads, and a node looks around."),
     Key("timing.kill_s", float, 1.0, "How long it may take to kill a process tree."),
+    Key("timing.stop_s", float, 60.0, "How long a job that was asked to stop may take to the end of its batch."),
     Key("timing.margin_s", float, 5.0, "How long before the session could end a holder stops claiming it."),
 )
 
@@ -61,6 +63,8 @@ class Config:
     api_port: int
     ensemble: Ensemble
     timing: Timing
+    storage: str
+    stop_s: float
 
 
 def load(path: Path) -> Config:
@@ -139,6 +143,8 @@ def _build(values: dict[str, Any], path: Path) -> Config:
         api_port=int(api_port),
         ensemble=_ensemble(values, path),
         timing=timing,
+        storage=values["cluster.storage"] or str(Path(values["node.dir"]).absolute() / "storage"),
+        stop_s=values["timing.stop_s"],
     )
 
 

@@ -75,6 +75,7 @@ def views(draw: st.DrawFn, id: JobId) -> JobView:
         report=draw(st.none() | reports | garbled),
         word=draw(st.integers(0, 3)),
         force=draw(st.booleans()),
+        whole=draw(st.booleans()),
         owns_its_name=draw(st.booleans()),
         lease_gone_since=None if lease is not None else draw(st.none() | st.floats(400, 500)),
     )
@@ -121,7 +122,7 @@ def test_never_a_launch_of_what_is_alive_ended_unwanted_unreadable_or_put_back_b
             assert isinstance(job.state, State) and job.state.phase in (Phase.PENDING, Phase.BACKOFF)
             assert job.desired is Desired.RUN
             assert isinstance(job.spec, Spec) and not isinstance(job.report, Garbled)
-            assert job.owns_its_name
+            assert job.owns_its_name and job.whole
             asked = job.word > job.state.heard
             assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall or asked
             assert command.job not in snapshot.quarantined or job.state.phase is not Phase.QUARANTINED

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.node.alarm import Alarm
+from holdfast.alarm import Alarm
 
 FOREVER_S = 3600.0
 SOON_S = 10.0

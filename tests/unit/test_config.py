@@ -39,6 +39,8 @@ def shown(key: config.Key) -> str:
         return "required"
     if key.name == "node.id":
         return "host name"
+    if key.name == "cluster.storage":
+        return "in `node.dir`"
     if key.default == "":
         return "none"
     return f"`{str(key.default).lower() if isinstance(key.default, bool) else key.default}`"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Refused
+from holdfast.files import write_atomically
 from holdfast.model.sighting import Sighting
-from holdfast.node.memory import FileMemory, write_atomically
+from holdfast.node.memory import FileMemory
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_writing_leaves_nothing_else_behind_and_keeps_others_out(file: Path) -> 
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from holdfast.node.memory import write_atomically
+from holdfast.files import write_atomically
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))  # as a full disk: ten bytes go in, and no more
 try:
     write_atomically(Path(sys.argv[1]), b"n" * 20)

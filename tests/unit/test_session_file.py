@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.node import session_file
 from holdfast.node.directory import NodeDirectory
-from holdfast.node.session_file import DeadSession
+from holdfast.zk import session_file
 from holdfast.zk.client import SessionId
+from holdfast.zk.session_file import DeadSession
 from holdfast.zk.settings import Ensemble, Tls
 
 SESSION = DeadSession(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.node.session_file import DeadSession
 from holdfast.zk.client import SessionId
+from holdfast.zk.session_file import DeadSession
 from holdfast.zk.settings import Digest, Ensemble, Tls, parse_connect
 
 SECRET = "hunter2-is-secret"

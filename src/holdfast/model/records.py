@@ -28,3 +28,16 @@ class NodeRecord:
     address: str
     version: str
     newest_schema: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRecord:
+    """Why a job was set aside, and the bytes that could not be read."""
+
+    reason: str
+    part: str
+    """Which part of the job could not be read; empty if one is missing or was put back by hand."""
+    wall: float
+    epoch: Epoch
+    original: str
+    """That part as it was, in Base64."""

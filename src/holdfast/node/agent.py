@@ -9,13 +9,15 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from holdfast.alarm import Alarm
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.log import Log
 from holdfast.model.codec import NewerSchema
 from holdfast.model.names import Epoch, NodeId
 from holdfast.model.records import NodeRecord
-from holdfast.node.alarm import Alarm
+from holdfast.node.commons import Commons
+from holdfast.node.duties import Duties
 from holdfast.node.membership import Membership
 from holdfast.node.memory import Memory
 from holdfast.node.recognition import Recognition, Unrecognized
@@ -65,7 +67,10 @@ class Agent:
         log: Log,
         nonce: Callable[[], str],
         on_session: Callable[[SessionId], None] = lambda _: None,
+        commons: Commons | None = None,
+        make_duties: Callable[[Callable[[], None]], Duties] | None = None,
     ) -> None:
+        """Without duties the node only stands for leader."""
         self.settings = settings
         self._connect = connect
         self._clock = clock
@@ -74,6 +79,8 @@ class Agent:
         self._nonce = nonce
         self._on_session = on_session
         self._alarm = Alarm()
+        self._commons = commons
+        self._duties = make_duties(self._alarm.ring) if make_duties is not None else None
         self._confirmation = Confirmation(settings.timing, began_at=clock.boottime())
         self._stopping = False
         self._said_at = float("-inf")
@@ -96,17 +103,24 @@ class Agent:
         """Until stopped. Raises Refused, with a sentence, if the settings can never work."""
         while not self._stopping:
             self._confirmation = Confirmation(self.settings.timing, began_at=self._clock.boottime())
-            client = self._connect(self._alarm.ring)
+            client = self._connect(lambda: self._woken(client))  # noqa: B023 -- it is only woken for its own session
             try:
                 await self._live(client)
             except SessionEnded:
                 pass
             finally:
                 self._lose_reign(client.ended_because or "this node stops")
+                if self._duties is not None:
+                    await self._duties.end()
                 await client.close()
                 self.status = replace(self.status, session=None, registered=False)
             if not self._stopping:
                 self._log.warning("session ended", reason=client.ended_because)
+
+    def _woken(self, client: Client) -> None:
+        if self._duties is not None:
+            self._duties.woken(client.take_fired())
+        self._alarm.ring()
 
     async def _live(self, client: Client) -> None:
         """One session, from connecting to its end."""
@@ -119,6 +133,8 @@ class Agent:
                 if not introduced:
                     introduced = True
                     self._introduce(client)
+                    if self._duties is not None:
+                        self._duties.begin(client)
                 await self._guarded_pass(client, membership, election)
             else:
                 self._notice_absence(client.trouble)
@@ -191,6 +207,8 @@ class Agent:
         looked_at = self._clock.boottime()
         epoch = await self._recognition.epoch(client)
         self._confirmation.heard(sent_at=looked_at, answered_at=self._clock.boottime())
+        if self._commons is not None:
+            await self._commons.agree(client)
         await membership.hold()
         if not self.status.registered:
             self.status = replace(self.status, registered=True)
@@ -209,6 +227,19 @@ class Agent:
             await self._ascend(election, mine, epoch)
         if self.reign is not None:
             await self._beat_if_due(client, self.reign)
+        self._take_up_duties()
+
+    def _take_up_duties(self) -> None:
+        duties = self._duties
+        if duties is None or self.reign is None:
+            return
+        if duties.objection is not None:
+            raise duties.objection
+        if duties.lost is not None:
+            self._lose_reign(duties.lost)
+            self._alarm.ring()
+        elif self._claimed:
+            duties.lead(self.reign)
 
     async def _ascend(self, election: Election, mine: str, epoch: Znode) -> None:
         self._confirmation.lapse()
@@ -257,6 +288,8 @@ class Agent:
             self._log.warning("leadership lost", epoch=self.reign.epoch, reason=reason)
             self.reign = None
             self._claimed = False
+            if self._duties is not None:
+                self._duties.depose()
             self.status = replace(self.status, epoch=None)
 
     def _say(self, problem: str) -> None:

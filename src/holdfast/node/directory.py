@@ -1,7 +1,6 @@
 """A node's own directory: its lock, the session file, what it remembers, and where it can be reached."""
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.node import session_file
-from holdfast.node.memory import FileMemory, write_atomically
+from holdfast.files import write_atomically
+from holdfast.node.memory import FileMemory
+from holdfast.zk import session_file
 from holdfast.zk.client import SessionId
 from holdfast.zk.settings import Ensemble
 
@@ -63,22 +63,7 @@ class NodeDirectory:
         write_atomically(self.path / "agent.json", json.dumps({"pid": os.getpid(), "api": api}).encode())
 
     def keep_session(self, ensemble: Ensemble, session: SessionId) -> None:
-        """Write down how to end this session should we die. It stays there: to close a session twice does no harm."""
-        tls = None
-        if ensemble.tls is not None:
-            fields = dataclasses.asdict(ensemble.tls)
-            tls = {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
-        session_file.write(
-            self._session_path,
-            session_file.DeadSession(
-                hosts=ensemble.hosts,
-                session_id=session.id,
-                password=session.password,
-                timeout_s=ensemble.session_timeout_s,
-                tls=tls,
-                agent_pid=os.getpid(),
-            ),
-        )
+        session_file.keep(self._session_path, ensemble, session)
 
     def leftover_session(self) -> session_file.DeadSession | None:
         """The session of the last agent, if its guard had no time to close it. Only for whoever holds the lock."""

@@ -1,11 +1,11 @@
 """What a node keeps across restarts: how far it has seen the cluster come."""
 
 import json
-import os
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import Refused
+from holdfast.files import write_atomically
 from holdfast.model.sighting import Sighting
 
 
@@ -13,21 +13,6 @@ class Memory(Protocol):
     def recall(self) -> Sighting | None: ...
 
     def remember(self, sighting: Sighting) -> None: ...
-
-
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """The old content or the new, never a part, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # what a crash left behind may have another mode
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 class FileMemory:

@@ -93,7 +93,7 @@ class _Decision:
                 return f"its {what} cannot be read: {part.reason}"
         if job.state is None:
             return "it has no state: it was not submitted as a whole, or was swept by half"
-        if job.spec is None or job.desired is None:
+        if job.spec is None or job.desired is None or not job.whole:
             return "a part of it is missing: it was put back by hand, or was swept by half"
         if not job.owns_its_name:
             return "its name belongs to another job, or to none: it was put back by hand"

@@ -39,6 +39,8 @@ class JobView:
     """The number of people's last word, which is the version of the `desired` znode."""
     force: bool = False
     """That word allows the next attempt to start anywhere."""
+    whole: bool = True
+    """Whether every part is there that a submission makes."""
     owns_its_name: bool = True
     """Whether the name in its spec points back to it."""
     lease_gone_since: float | None = None

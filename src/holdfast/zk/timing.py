@@ -93,5 +93,9 @@ class Confirmation:
         """What was confirmed was about something that is over."""
         self._counts_from = self._deadline = float("-inf")
 
+    @property
+    def deadline(self) -> float:
+        return self._deadline
+
     def holds(self, now: float) -> bool:
         return now < self._deadline

@@ -4,15 +4,20 @@ Written by the agent once it has a session, read by the guard (and by the next a
 that the last one is gone). It holds the session's password: only the owner may read it. Standard library only.
 """
 
+import dataclasses
 import json
 import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.zk.farewell import TRY_S, Opener, close_session, open_plain
+
+if TYPE_CHECKING:
+    from holdfast.zk.client import SessionId
+    from holdfast.zk.settings import Ensemble
 
 NAME = "session.json"
 
@@ -65,6 +70,25 @@ def write(path: Path, session: DeadSession) -> None:
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(fields, file)
     temporary.replace(path)
+
+
+def keep(path: Path, ensemble: "Ensemble", session: "SessionId") -> None:
+    """Write down how to end this session should we die. It stays there: to close a session twice does no harm."""
+    tls = None
+    if ensemble.tls is not None:
+        fields = dataclasses.asdict(ensemble.tls)
+        tls = {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
+    write(
+        path,
+        DeadSession(
+            hosts=ensemble.hosts,
+            session_id=session.id,
+            password=session.password,
+            timeout_s=ensemble.session_timeout_s,
+            tls=tls,
+            agent_pid=os.getpid(),
+        ),
+    )
 
 
 def read(path: Path) -> DeadSession | None:

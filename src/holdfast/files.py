@@ -1,0 +1,19 @@
+"""Writing files that are whole or not there."""
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """The old content or the new, never a part, also after a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # what a crash left behind may have another mode
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,97 @@
+"""The leader's loop: observe → plan → apply, one pass after the other, for as long as its reign lasts."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from holdfast.clock import Clock
+from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.leader.apply import Apply
+from holdfast.leader.observe import Observer
+from holdfast.log import Log
+from holdfast.model.job import Event
+from holdfast.model.names import JobId
+from holdfast.plan import Command, Launch, Now, Quarantine, Settle, Withdraw, plan
+from holdfast.zk import outcome as outcomes
+from holdfast.zk.client import Client
+from holdfast.zk.paths import Paths
+from holdfast.zk.reign import Reign
+
+PIPELINED = 100
+
+Tell = Callable[[JobId, Event], None]
+"""Where the events of a job go, besides its own record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    margin_s: float
+    """How long after its lease was seen gone an attempt is surely dead."""
+    start_s: float = 30.0
+    """How long a node may take from an order to the lease."""
+
+
+class Leader:
+    def __init__(
+        self, client: Client, paths: Paths, reign: Reign, *, clock: Clock, pace: Pace, log: Log, tell: Tell = lambda *_: None
+    ) -> None:
+        self._paths = paths
+        self._reign = reign
+        self._clock = clock
+        self._pace = pace
+        self._log = log
+        self._tell = tell
+        self.observer = Observer(client, paths, clock)
+        self.lost: str | None = None
+        """Why this reign is over, once that is known."""
+
+    def fired(self, paths: Iterable[str]) -> None:
+        self.observer.fired(paths)
+
+    async def one_pass(self) -> int:
+        """How many commands were carried out; what they changed is looked at by the next pass.
+
+        Raises what a Client raises, and NewerSchema."""
+        await self.observer.look()
+        now = Now(wall=self._clock.wall(), boot=self._clock.boottime())
+        snapshot = self.observer.snapshot(self._reign.epoch, margin_s=self._pace.margin_s, start_s=self._pace.start_s)
+        commands = plan(snapshot, now)
+        done = 0
+        for first in range(0, len(commands), PIPELINED):
+            if self.lost is not None:
+                break
+            done += sum(await asyncio.gather(*(self._carry_out(command) for command in commands[first : first + PIPELINED])))
+        return done
+
+    async def _carry_out(self, command: Command) -> bool:
+        apply = Apply(self.observer, self._paths, self._reign.epoch, wall=self._clock.wall())
+        operations = apply.operations(command)
+        self.observer.doubt(command.job)
+        match await self._reign.commit(operations):
+            case outcomes.Done():
+                self._announce(command)
+                return True
+            case outcomes.LeadershipLost(reason):
+                self.lost = reason
+            case outcomes.Conflict(path, reason):
+                self._log.info("decided from old news", job=command.job, path=path, reason=reason)
+            case outcomes.Unknown(reason):
+                raise OutcomeUnknown(reason)
+            case outcomes.Unsent(reason):
+                raise Unavailable(reason)
+            case outcomes.Final(reason):
+                self._log.error("command refused", job=command.job, command=type(command).__name__, problem=reason)
+        return False
+
+    def _announce(self, command: Command) -> None:
+        match command:
+            case Launch() | Settle() | Quarantine():
+                state = command.state
+                if state is not None:
+                    event = state.events[-1]
+                    self._log.info("job", job=command.job, phase=event.phase, attempt=event.attempt, reason=event.reason)
+                    self._tell(command.job, event)
+                else:
+                    self._log.warning("job quarantined", job=command.job, reason=command.reason)
+            case Withdraw():
+                self._log.info("order withdrawn", job=command.job, reason=command.reason)

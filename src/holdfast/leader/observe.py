@@ -1,0 +1,226 @@
+"""How a leader sees the cluster: read once as a whole, and from then on only where watches say that something changed.
+
+Watches only save reading. A part of what is known is read again on every pass, changed or not, so that a watch that never
+came, or a znode that somebody changed by hand, is noticed too.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from holdfast.clock import Clock
+from holdfast.leader.sight import JobSight
+from holdfast.model.codec import Garbage, decode
+from holdfast.model.names import Epoch, JobId, NodeId
+from holdfast.model.records import NodeRecord
+from holdfast.plan.snapshot import NodeView, Snapshot
+from holdfast.zk.client import ANY_PATH, Client, NoNode, Znode
+from holdfast.zk.paths import Paths
+
+PIPELINED = 100
+"""Jobs that are read at the same time."""
+REFRESH_S = 60.0
+"""How old a job's picture may become, watches or not."""
+REFRESHED_MAX = 20
+"""Per pass."""
+
+Answer = TypeVar("Answer")
+
+
+class Observer:
+    def __init__(self, client: Client, paths: Paths, clock: Clock) -> None:
+        self._client = client
+        self._paths = paths
+        self._clock = clock
+        self._jobs: dict[JobId, JobSight] = {}
+        self._looked_at: dict[JobId, float] = {}
+        self._gone_since: dict[JobId, float] = {}
+        self._dirty_jobs: set[JobId] = set()
+        self._dirty_lists: set[str] = set()
+        self._nodes: dict[NodeId, NodeView] = {}
+        self._schemas: dict[NodeId, int] = {}
+        self._orders: dict[NodeId, frozenset[JobId]] = {}
+        self._quarantined: frozenset[JobId] = frozenset()
+        self.doubt_everything()
+
+    # What may have changed
+
+    def doubt_everything(self) -> None:
+        paths = self._paths
+        self._dirty_lists = {paths.jobs, paths.nodes, paths.orders, paths.quarantine}
+        self._dirty_jobs = set(self._jobs)
+
+    def doubt(self, job: JobId) -> None:
+        self._dirty_jobs.add(job)
+        self._dirty_lists.add(self._paths.orders)
+
+    def fired(self, fired: Iterable[str]) -> None:
+        """Watches have fired at these paths."""
+        prefix = f"{self._paths.jobs}/"
+        for path in fired:
+            if path == ANY_PATH:
+                self.doubt_everything()
+            elif path.startswith(prefix):
+                self._dirty_jobs.add(JobId(path.removeprefix(prefix).partition("/")[0]))
+            elif path in (self._paths.jobs, self._paths.nodes, self._paths.quarantine):
+                self._dirty_lists.add(path)
+
+    # Looking
+
+    async def look(self) -> None:
+        """Read what may have changed. Raises NewerSchema, and what a Client raises; then nothing is taken for read."""
+        paths, lists = self._paths, self._dirty_lists
+        self._dirty_lists = set()
+        try:
+            if paths.nodes in lists:
+                await self._look_at_nodes()
+            if paths.quarantine in lists:
+                self._quarantined = frozenset(map(JobId, await self._client.children(paths.quarantine, watch=True)))
+            if paths.orders in lists:
+                await self._look_at_orders()
+            if paths.jobs in lists:
+                await self._look_for_jobs()
+        except BaseException:
+            self._dirty_lists |= lists
+            raise
+        self._dirty_jobs |= self._due_for_refresh()
+        await self._look_at_jobs()
+
+    async def _look_at_nodes(self) -> None:
+        names = sorted(await self._client.children(self._paths.nodes, watch=True))
+        found = await _all([_optional(self._client.get(self._paths.node(NodeId(name)))) for name in names])
+        self._nodes, self._schemas = {}, {}
+        for name, znode in zip(names, found, strict=True):
+            try:
+                record = decode(NodeRecord, znode.data, where=name) if znode is not None else None
+            except Garbage:
+                continue  # nothing is placed on a node that cannot be read
+            if record is not None:
+                self._nodes[NodeId(name)] = NodeView(NodeId(name), record.slots)
+                self._schemas[NodeId(name)] = record.newest_schema
+
+    async def _look_at_orders(self) -> None:
+        nodes = sorted(await self._client.children(self._paths.orders))
+        found = await _all([_optional(self._client.children(self._paths.orders_of(NodeId(node)))) for node in nodes])
+        self._orders = {
+            NodeId(node): frozenset(map(JobId, jobs)) for node, jobs in zip(nodes, found, strict=True) if jobs is not None
+        }
+
+    async def _look_for_jobs(self) -> None:
+        present = set(map(JobId, await self._client.children(self._paths.jobs, watch=True)))
+        for gone in self._jobs.keys() - present:
+            self._forget(gone)
+        self._dirty_jobs |= present - self._jobs.keys()
+
+    def _forget(self, job: JobId) -> None:
+        for known in (self._jobs, self._looked_at, self._gone_since):
+            known.pop(job, None)
+
+    def _due_for_refresh(self) -> set[JobId]:
+        before = self._clock.boottime() - REFRESH_S
+        due: set[JobId] = set()
+        for job, looked_at in self._looked_at.items():  # in the order in which they were read
+            if looked_at > before or len(due) >= REFRESHED_MAX:
+                break
+            due.add(job)
+        return due
+
+    async def _look_at_jobs(self) -> None:
+        while self._dirty_jobs:
+            some = sorted(self._dirty_jobs)[:PIPELINED]
+            # Taken off before they are read: a watch that fires meanwhile puts them on again.
+            self._dirty_jobs.difference_update(some)
+            try:
+                await _all([self._look_at(job) for job in some])
+            except BaseException:
+                self._dirty_jobs.update(some)
+                raise
+
+    async def _look_at(self, job: JobId) -> None:
+        client, path = self._client, self._paths.job
+        # The state first, and alone of a job that ended: nothing else of it matters any more.
+        state = await _optional(client.get(path(job, "state")))
+        sight = JobSight(job, state=state)
+        if not sight.ended:
+            # In this order: whoever takes the lease writes the report with it. A report that is older than the look for the
+            # lease makes a decision from a missing lease fail; one that is newer would let it pass.
+            report, spec, desired, attempt, children = await asyncio.gather(
+                _optional(client.get(path(job, "report"), watch=True)),
+                _optional(client.get(path(job, "spec"))),
+                _optional(client.get(path(job, "desired"), watch=True)),
+                _optional(client.get(path(job, "attempt"))),
+                _optional(client.children(path(job), watch=True)),
+            )
+            if children is None:
+                self._forget(job)
+                return
+            sight = JobSight(job, spec=spec, desired=desired, attempt=attempt, state=state, report=report)
+            lease, name = await asyncio.gather(self._lease(job, children), self._name(sight))
+            sight = replace(sight, lease=lease, name=name)
+        self._remember(job, sight)
+
+    async def _lease(self, job: JobId, children: list[str]) -> Znode | None:
+        """Not watched: each heartbeat changes it. That it comes or goes is told by the list of the job's parts."""
+        return await _optional(self._client.get(self._paths.job(job, "lease"))) if "lease" in children else None
+
+    async def _name(self, sight: JobSight) -> Znode | None:
+        path = sight.claimed_name(self._paths)
+        return await _optional(self._client.get(path)) if path is not None else None
+
+    def _remember(self, job: JobId, sight: JobSight) -> None:
+        now = self._clock.boottime()
+        self._looked_at.pop(job, None)  # to the end of the order
+        self._looked_at[job] = now
+        if sight.lease is not None or sight.ended or self._reported_since(job, sight):
+            self._gone_since.pop(job, None)
+        if sight.lease is None and not sight.ended:
+            since = self._gone_since.setdefault(job, now)
+            object.__setattr__(sight, "view", replace(sight.view, lease_gone_since=since))
+        self._jobs[job] = sight
+
+    def _reported_since(self, job: JobId, sight: JobSight) -> bool:
+        """Then a lease may have come and gone between two looks."""
+        last = self._jobs.get(job)
+        if last is None or last.report is None or sight.report is None:
+            return True
+        return last.report.stat.version != sight.report.stat.version
+
+    # What was seen
+
+    def snapshot(self, epoch: Epoch, *, margin_s: float, start_s: float) -> Snapshot:
+        return Snapshot(
+            epoch=epoch,
+            jobs={id: sight.view for id, sight in self._jobs.items()},
+            nodes=self._nodes,
+            orders=self._orders,
+            quarantined=self._quarantined,
+            margin_s=margin_s,
+            start_s=start_s,
+        )
+
+    def sight(self, job: JobId) -> JobSight | None:
+        return self._jobs.get(job)
+
+    def ordered_on(self, job: JobId) -> list[NodeId]:
+        return [node for node, jobs in self._orders.items() if job in jobs]
+
+    def has_orders(self, node: NodeId) -> bool:
+        """Whether there is a place for this node's orders."""
+        return node in self._orders
+
+    @property
+    def schema(self) -> int | None:
+        """The newest that every node can read; None while there is no node."""
+        return min(self._schemas.values(), default=None)
+
+
+async def _optional(call: Awaitable[Answer]) -> Answer | None:
+    try:
+        return await call
+    except NoNode:
+        return None
+
+
+async def _all(calls: list[Awaitable[Answer]]) -> list[Answer]:
+    return list(await asyncio.gather(*calls))

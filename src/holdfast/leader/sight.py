@@ -1,0 +1,71 @@
+"""What a leader has read about one job: the znodes as they were, and what they mean."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from holdfast.model.codec import Garbage, decode
+from holdfast.model.job import Lease, Report, Spec, State, Wanted
+from holdfast.model.names import Attempt, JobId
+from holdfast.plan.snapshot import Garbled, JobView
+from holdfast.zk.client import Znode
+from holdfast.zk.paths import Paths
+from holdfast.zk.submission import NameRecord
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSight:
+    """Everything that was there to be read. None: it was not there."""
+
+    id: JobId
+    spec: Znode | None = None
+    desired: Znode | None = None
+    attempt: Znode | None = None
+    state: Znode | None = None
+    report: Znode | None = None
+    lease: Znode | None = None
+    name: Znode | None = None
+    """Of the name that its spec claims."""
+    view: JobView = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "view", self._interpret())
+
+    def _interpret(self) -> JobView:
+        """Raises NewerSchema: what a later version wrote is not ours to judge."""
+        wanted = _read(Wanted, self.desired, "desired")
+        return JobView(
+            id=self.id,
+            spec=_read(Spec, self.spec, "spec"),
+            desired=wanted.desired if isinstance(wanted, Wanted) else wanted,
+            attempt=Attempt(self.attempt.stat.version if self.attempt is not None else 0),
+            state=_read(State, self.state, "state"),
+            lease=_read(Lease, self.lease, "lease"),
+            report=_read(Report, self.report, "report") if self.report is not None and self.report.data else None,
+            word=self.desired.stat.version if self.desired is not None else 0,
+            force=wanted.force if isinstance(wanted, Wanted) else False,
+            whole=None not in (self.spec, self.desired, self.attempt, self.report),
+            owns_its_name=self._owns_its_name(),
+        )
+
+    def _owns_its_name(self) -> bool:
+        record = _read(NameRecord, self.name, "name")
+        return isinstance(record, NameRecord) and record.job == self.id
+
+    @property
+    def ended(self) -> bool:
+        return isinstance(self.view.state, State) and self.view.state.phase.final
+
+    def claimed_name(self, paths: Paths) -> str | None:
+        spec = self.view.spec
+        return paths.name(spec.name) if isinstance(spec, Spec) else None
+
+
+def _read(kind: type[Record], znode: Znode | None, what: str) -> Record | Garbled | Any:
+    if znode is None:
+        return None
+    try:
+        return decode(kind, znode.data, where=what)
+    except Garbage as error:
+        return Garbled(str(error))

@@ -1,0 +1,125 @@
+"""What a node does besides standing for leader: it follows orders, and it leads while it may.
+
+Each in a loop of its own, so that neither a thousand jobs to be read nor a process that takes long to die keeps the node from
+confirming that it leads.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast.alarm import Alarm
+from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
+from holdfast.leader.leader import Leader
+from holdfast.log import Log
+from holdfast.model.codec import NewerSchema
+from holdfast.node.hands import Hands
+from holdfast.zk.client import Client, State
+from holdfast.zk.reign import Reign
+
+MakeLeader = Callable[[Client, Reign], Leader]
+PERSIST_S = 5.0
+
+
+class Duties:
+    """For one session after the other."""
+
+    def __init__(self, *, hands: Hands, make_leader: MakeLeader, pause_s: float, ring: Callable[[], None], log: Log) -> None:
+        """`ring` is called when the node has to look at what became of its reign."""
+        self._hands = hands
+        self._make_leader = make_leader
+        self._pause_s = pause_s
+        self._ring = ring
+        self._log = log
+        self._client: Client | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._leading: asyncio.Task[None] | None = None
+        self._leader: Leader | None = None
+        self._hands_alarm = Alarm()
+        self._leader_alarm = Alarm()
+        self.objection: NewerSchema | None = None
+        """Why this node must not lead: something was written by a later version."""
+
+    def begin(self, client: Client) -> None:
+        """A session has begun."""
+        self._client = client
+        self.objection = None
+        self._hands.fired([""])
+        self._following = asyncio.ensure_future(self._follow(client))
+
+    async def end(self) -> None:
+        self.depose()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            self._following = None
+        self._client = None
+
+    def woken(self, fired: set[str]) -> None:
+        """Watches have fired, or the connection has changed."""
+        self._hands.fired(fired)
+        self._hands_alarm.ring()
+        if self._leader is not None:
+            self._leader.fired(fired)
+            self._leader_alarm.ring()
+
+    def a_runner_died(self) -> None:
+        self._hands_alarm.ring()
+
+    # Leading
+
+    def lead(self, reign: Reign) -> None:
+        """Begin, unless it is this reign that we lead already."""
+        if self._leader is not None or self._client is None:
+            return
+        self._leader = self._make_leader(self._client, reign)
+        self._leading = asyncio.ensure_future(self._lead(self._client, self._leader))
+
+    @property
+    def lost(self) -> str | None:
+        """Why the reign is over, if the leader was told."""
+        return self._leader.lost if self._leader is not None else None
+
+    def depose(self) -> None:
+        if self._leading is not None:
+            self._leading.cancel()
+        self._leader = self._leading = None
+
+    async def _lead(self, client: Client, leader: Leader) -> None:
+        async def one_pass() -> bool:
+            done = await leader.one_pass()
+            if leader.lost is not None:
+                self._ring()
+            return done > 0 and leader.lost is None
+
+        await self._loop(client, self._leader_alarm, one_pass)
+
+    async def _follow(self, client: Client) -> None:
+        async def one_pass() -> bool:
+            await self._hands.one_pass(client)
+            return False
+
+        await self._loop(client, self._hands_alarm, one_pass)
+
+    async def _loop(self, client: Client, alarm: Alarm, one_pass: Callable[[], Awaitable[bool]]) -> None:
+        """Passes, as soon as something changed and now and then anyway, until the session or the task ends."""
+        said = ""
+        while client.state is not State.ENDED:
+            again = False
+            try:
+                again = await one_pass()
+                said = ""
+            except SessionEnded:
+                return
+            except (Unavailable, OutcomeUnknown):
+                pass
+            except NewerSchema as error:
+                self.objection = error
+                self._ring()
+            except (Conflict, Refused) as error:
+                if str(error) != said:
+                    self._log.warning("problem", problem=str(error))
+                said = str(error)
+            except Exception as error:  # noqa: BLE001 -- a mistake of ours about one thing must not end all others
+                self._log.error("mistake", problem=f"{type(error).__name__}: {error}", exc_info=True)
+            if not again:
+                await alarm.wait(self._pause_s)

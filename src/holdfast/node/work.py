@@ -1,0 +1,69 @@
+"""Puts together what a real node needs to follow orders and to lead."""
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.clock import Clock
+from holdfast.config import Config
+from holdfast.leader.leader import Leader, Pace
+from holdfast.log import Log
+from holdfast.node.attempts import Attempts
+from holdfast.node.duties import Duties
+from holdfast.node.eventlog import EventLog
+from holdfast.node.hands import Hands
+from holdfast.node.promises import Promises, boot_id
+from holdfast.zk.client import Client
+from holdfast.zk.paths import Paths
+from holdfast.zk.reign import Reign
+
+
+class NodeWork:
+    def __init__(self, settings: Config, config_file: Path, clock: Clock, log: Log) -> None:
+        self._settings = settings
+        self._paths = Paths(settings.cluster, prefix=settings.ensemble.chroot)
+        self._clock = clock
+        self._log = log
+        self._events = EventLog(settings.directory / "events.jsonl")
+        self._duties: Duties | None = None
+        self.attempts = Attempts(settings.directory.absolute(), config_file, self._runner_died)
+        self.promises = Promises(
+            settings.directory / "promises.json",
+            clock,
+            boot=boot_id(),
+            period_s=settings.ensemble.session_timeout_s,
+            started=self.attempts.newest,
+        )
+
+    def duties(self, ring: Callable[[], None]) -> Duties:
+        hands = Hands(
+            self._paths,
+            self._settings.node,
+            workshop=self.attempts,
+            promised_s=self.promises.left_s,
+            nonce=lambda: secrets.token_hex(16),
+            log=self._log,
+        )
+        self._duties = Duties(
+            hands=hands,
+            make_leader=self._leader,
+            pause_s=self._settings.timing.heartbeat_s,
+            ring=ring,
+            log=self._log,
+        )
+        return self._duties
+
+    def _runner_died(self) -> None:
+        if self._duties is not None:
+            self._duties.a_runner_died()
+
+    def _leader(self, client: Client, reign: Reign) -> Leader:
+        return Leader(
+            client,
+            self._paths,
+            reign,
+            clock=self._clock,
+            pace=Pace(margin_s=self._settings.timing.margin_s),
+            log=self._log,
+            tell=self._events.append,
+        )
