@@ -10,21 +10,12 @@ from holdfast.model.codec import decode
 from holdfast.model.job import Desired, Spec, State
 from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.zk.client import Client, Create, Operation
+from holdfast.zk.client import Client, Operation
 from holdfast.zk.client import State as SessionState
 from holdfast.zk.paths import Paths
 from holdfast.zk.submission import submit, want
-from tests.contract.backends import Backend, connected, until
-
-SPEC = Spec(name="words", script="words.py", blob="0" * 64, arguments=("a b", "ü"), conf=(("spark.x", "1"),))
-
-
-async def founded(backend: Backend) -> tuple[Client, Paths]:
-    paths = Paths("c", prefix=backend.random_root())
-    client = await connected(backend)
-    for path in paths.skeleton:
-        await client.commit([Create(path)])
-    return client, paths
+from tests.contract.backends import Backend, until
+from tests.contract.founding import SPEC, founded
 
 
 async def jobs(client: Client, paths: Paths) -> list[str]:

@@ -1,0 +1,25 @@
+"""A cluster's znodes, for tests that need no nodes."""
+
+from holdfast.model.codec import SCHEMA, encode
+from holdfast.model.job import Spec
+from holdfast.model.names import NodeId
+from holdfast.model.records import NodeRecord
+from holdfast.zk.client import Client, Create
+from holdfast.zk.paths import Paths
+from tests.contract.backends import Backend, connected
+
+SPEC = Spec(name="words", script="words.py", blob="0" * 64, arguments=("a b", "ü"), conf=(("spark.x", "1"),))
+
+
+async def founded(backend: Backend) -> tuple[Client, Paths]:
+    paths = Paths("c", prefix=backend.random_root())
+    client = await connected(backend)
+    for path in paths.skeleton:
+        await client.commit([Create(path)])
+    return client, paths
+
+
+async def with_node(client: Client, paths: Paths, node: str, slots: int = 4) -> NodeId:
+    record = NodeRecord(slots=slots, address=f"http://{node}", version="0", newest_schema=SCHEMA)
+    await client.commit([Create(paths.node(NodeId(node)), encode(record), ephemeral=True)])
+    return NodeId(node)
