@@ -4,9 +4,9 @@ import os
 import platform
 import sys
 
-from bench import failover, simulation
+from bench import failover, jobs, simulation
 
-BENCHMARKS = {"simulation": simulation.main, "failover": failover.main}
+BENCHMARKS = {"simulation": simulation.main, "failover": failover.main, "jobs": jobs.main}
 
 
 def main() -> int:

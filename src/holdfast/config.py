@@ -143,9 +143,14 @@ def _build(values: dict[str, Any], path: Path) -> Config:
         api_port=int(api_port),
         ensemble=_ensemble(values, path),
         timing=timing,
-        storage=values["cluster.storage"] or str(Path(values["node.dir"]).absolute() / "storage"),
+        storage=values["cluster.storage"] or own_storage(Path(values["node.dir"])),
         stop_s=values["timing.stop_s"],
     )
+
+
+def own_storage(directory: Path) -> str:
+    """Where the storage of a cluster is that has one node."""
+    return str(directory.absolute() / "storage")
 
 
 def _check_name(what: str, name: str, path: Path) -> None:

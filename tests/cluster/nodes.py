@@ -59,7 +59,7 @@ class Node:
 
 def configuration(directory: Path, connect: str, *, cluster: str, node: str, settings: Mapping[str, Mapping[str, Any]]) -> Path:
     tables: dict[str, dict[str, Any]] = {
-        "cluster": {"name": cluster, "connect": connect},
+        "cluster": {"name": cluster, "connect": connect, "storage": str(directory.parent / "storage")},
         "node": {"id": node, "dir": str(directory)},
         "zookeeper": {},
         "timing": {},
@@ -70,6 +70,7 @@ def configuration(directory: Path, connect: str, *, cluster: str, node: str, set
     for table, values in tables.items():
         lines += [f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
     directory.mkdir(parents=True, exist_ok=True)
+    (directory.parent / "storage").mkdir(exist_ok=True)
     file = directory / "holdfast.toml"
     file.write_text("\n".join(lines) + "\n")
     return file

@@ -2,15 +2,16 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.errors import Refused
@@ -20,7 +21,7 @@ CONNECTIONS_MAX = 100
 BACKLOG = 128
 
 
-def app(agent: Agent) -> Starlette:
+def app(agent: Agent, more: Sequence[BaseRoute] = ()) -> Starlette:
     async def node(_: Request) -> JSONResponse:
         return JSONResponse(describe(agent))
 
@@ -28,7 +29,7 @@ def app(agent: Agent) -> Starlette:
         problem = agent.status.problem
         return JSONResponse({"healthy": not problem, "problem": problem}, status_code=503 if problem else 200)
 
-    return Starlette(routes=[Route("/v1/node", node), Route("/healthz", health)])
+    return Starlette(routes=[Route("/v1/node", node), Route("/healthz", health), *more])
 
 
 def describe(agent: Agent) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def describe(agent: Agent) -> dict[str, Any]:
         "leading": agent.leading(),
         "epoch": status.epoch,
         "problem": status.problem,
+        "work": dataclasses.asdict(agent.work) if agent.work is not None else None,
     }
 
 

@@ -9,14 +9,17 @@ from pathlib import Path
 
 from holdfast import __version__, config, log
 from holdfast.api import app as http
+from holdfast.api import logs, promises
 from holdfast.clock import SystemClock
 from holdfast.errors import Refused, Unavailable
 from holdfast.model.codec import SCHEMA
 from holdfast.model.records import NodeRecord
 from holdfast.node.agent import Agent, NodeSettings
+from holdfast.node.commons import Commons
 from holdfast.node.directory import NodeDirectory
 from holdfast.node.guard import FINAL_EXIT
 from holdfast.node.leash import tie_to_guard
+from holdfast.node.work import NodeWork
 from holdfast.zk.network import connect_by
 from holdfast.zk.paths import Paths
 
@@ -24,11 +27,12 @@ from holdfast.zk.paths import Paths
 def main() -> int:
     logger = log.configure(component="agent")
     try:
-        settings = config.load(Path(sys.argv[1]))
+        config_file = Path(sys.argv[1]).absolute()
+        settings = config.load(config_file)
         logger = log.configure(component="agent", node=settings.node)
         directory = NodeDirectory(settings.directory)
         with directory.locked():
-            asyncio.run(_run(settings, directory, logger, accept="--accept-zookeeper" in sys.argv[2:]))
+            asyncio.run(_run(settings, config_file, directory, logger, accept="--accept-zookeeper" in sys.argv[2:]))
     except Refused as error:
         logger.error("cannot run", problem=str(error))
         return FINAL_EXIT
@@ -39,30 +43,39 @@ def main() -> int:
     return 0
 
 
-async def _run(settings: config.Config, directory: NodeDirectory, logger: log.Log, *, accept: bool) -> None:
+async def _run(settings: config.Config, config_file: Path, directory: NodeDirectory, logger: log.Log, *, accept: bool) -> None:
     listener = http.listen(settings.api_host, settings.api_port)
     address = http.address_of(listener)
     memory = directory.memory(forget=accept)
     _close_leftover_session(directory, logger)
+    if settings.storage == config.own_storage(settings.directory):
+        Path(settings.storage).mkdir(exist_ok=True)  # a place of somebody else's is not made: it may only not be mounted yet
+    clock = SystemClock()
+    paths = Paths(settings.cluster, prefix=settings.ensemble.chroot)
+    commons = Commons(paths, storage=settings.storage, new_secret=lambda: secrets.token_hex(32))
+    work = NodeWork(settings, config_file, clock, logger)
     agent = Agent(
         NodeSettings(
             node=settings.node,
             record=NodeRecord(slots=settings.slots, address=address, version=__version__, newest_schema=SCHEMA),
-            paths=Paths(settings.cluster, prefix=settings.ensemble.chroot),
+            paths=paths,
             timing=settings.timing,
         ),
         connect=connect_by(settings.ensemble),
-        clock=SystemClock(),
+        clock=clock,
         memory=memory,
         log=logger,
         nonce=lambda: secrets.token_hex(6),
         on_session=lambda session: directory.keep_session(settings.ensemble, session),
+        commons=commons,
+        make_duties=work.duties,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, agent.stop)
     tie_to_guard(agent.stop)
-    server = http.server(http.app(agent))
+    routes = [*promises.routes(work.promises, lambda: commons.secret), *logs.routes(work.attempts.root, lambda: commons.secret)]
+    server = http.server(http.app(agent, routes))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     serving.add_done_callback(lambda _: agent.stop())  # a node that cannot be asked is none: the guard starts another
     directory.publish(api=address)
@@ -70,6 +83,7 @@ async def _run(settings: config.Config, directory: NodeDirectory, logger: log.Lo
     try:
         await agent.run()
     finally:
+        work.attempts.close()
         server.should_exit = True
         await serving
     logger.info("agent stopped")

@@ -1,6 +1,7 @@
 """`holdfast cluster`: who leads, which nodes there are, and how ZooKeeper is."""
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ from rich.table import Table
 from holdfast.cli.session import read
 from holdfast.cli.target import Target, find, target_options
 from holdfast.errors import Unavailable
+from holdfast.model.names import NodeId
+from holdfast.zk.client import Client
 from holdfast.zk.health import ServerHealth, read_health
+from holdfast.zk.jobs import read_jobs, slots_used
+from holdfast.zk.paths import Paths
 from holdfast.zk.view import ClusterView, observe
 
 HEALTH_S = 2.0
@@ -27,20 +32,25 @@ def cluster(directory: Path | None, connect: str | None, cluster_name: str | Non
     target = find(directory, connect, cluster_name)
     # ZooKeeper's own state is worth seeing most when the cluster's cannot be read.
     failure: Unavailable | None = None
-    view = None
+    view, used = None, Counter[NodeId]()
     try:
-        view = read(target, lambda client: observe(client, target.paths))
+        view, used = read(target, lambda client: _look(client, target.paths))
     except Unavailable as error:
         failure = error
     healths = _healths(target)
     if as_json:
-        click.echo(json.dumps(_as_json(view, healths), indent=2))
+        click.echo(json.dumps(_as_json(view, used, healths), indent=2))
     else:
-        _print(view, healths)
+        _print(view, used, healths)
     for problem in view.problems if view is not None else ():
         click.echo(f"holdfast: {problem}", err=True)
     if failure is not None:
         raise failure
+
+
+async def _look(client: Client, paths: Paths) -> tuple[ClusterView, Counter[NodeId]]:
+    view = await observe(client, paths)
+    return view, slots_used(await read_jobs(client, paths, ended=False))
 
 
 def _healths(target: Target) -> list[ServerHealth]:
@@ -55,12 +65,12 @@ def _healths(target: Target) -> list[ServerHealth]:
         return list(pool.map(ask, target.servers))
 
 
-def _as_json(view: ClusterView | None, healths: list[ServerHealth]) -> dict[str, Any]:
+def _as_json(view: ClusterView | None, used: Counter[NodeId], healths: list[ServerHealth]) -> dict[str, Any]:
     return {
         "leader": view.leader if view is not None else None,
         "epoch": view.epoch if view is not None else None,
         "nodes": [
-            {"id": id, "slots": record.slots, "slots_used": 0, "api": record.address}
+            {"id": id, "slots": record.slots, "slots_used": used[id], "api": record.address}
             for id, record in (view.nodes if view is not None else ())
         ],
         "zookeeper": [
@@ -76,14 +86,14 @@ def _as_json(view: ClusterView | None, healths: list[ServerHealth]) -> dict[str,
     }
 
 
-def _print(view: ClusterView | None, healths: list[ServerHealth]) -> None:
+def _print(view: ClusterView | None, used: Counter[NodeId], healths: list[ServerHealth]) -> None:
     console = Console(emoji=False)
     if view is not None:
         leader = f"[bold green]{escape(view.leader)}[/] leads" if view.leader is not None else "[bold red]no leader[/]"
         console.print(f"{leader}, epoch {view.epoch}")
-        nodes = Table("node", "slots", "address", "version", box=None, header_style="dim")
+        nodes = Table("node", "slots", "used", "address", "version", box=None, header_style="dim")
         for id, record in view.nodes:
-            nodes.add_row(escape(id), str(record.slots), escape(record.address), escape(record.version))
+            nodes.add_row(escape(id), str(record.slots), str(used[id]), escape(record.address), escape(record.version))
         console.print(nodes)
     servers = Table("zookeeper", "mode", "latency max", "fsync max", "problems", box=None, header_style="dim")
     for health in healths:

@@ -1,30 +1,66 @@
 """The `holdfast` command."""
 
 import contextlib
+import importlib
+import io
 import os
 import sys
 
 import click
 
 from holdfast import __version__
-from holdfast.cli.cluster import cluster
-from holdfast.cli.local import down, up
-from holdfast.cli.node import node
+from holdfast.cli.plain import plain
 from holdfast.errors import HoldfastError
 
+COMMANDS = {
+    "Jobs": {
+        "submit": "submit",
+        "ls": "jobs",
+        "show": "show",
+        "events": "events",
+        "logs": "logs",
+        "stop": "steer",
+        "resume": "steer",
+        "restart": "steer",
+        "cancel": "steer",
+        "quarantine": "quarantine",
+    },
+    "Clusters": {"up": "local", "down": "local", "node": "node", "cluster": "cluster"},
+    "Shell": {"completion": "completion"},
+}
+"""Every command, and the module that it is in. Only the one that is run is loaded."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
+
+
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{_MODULES[cmd_name]}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in COMMANDS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(80)) for name, command in commands if command is not None]
+                )
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 def holdfast() -> None:
     """Keeps PySpark streaming jobs running when ZooKeeper, Kafka, a machine or one of the jobs does not."""
 
 
-for command in (up, down, node, cluster):
-    holdfast.add_command(command)
-
-
 def main() -> None:
     """Exit codes: 0 done, 1 refused or failed with a sentence on stderr, 2 wrong usage."""
+    _let_everything_be_printed()
     try:
         holdfast.main(standalone_mode=False)
     except click.Abort:
@@ -33,7 +69,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except HoldfastError as error:
-        click.echo(f"holdfast: {error}", err=True)
+        click.echo(f"holdfast: {plain(str(error))}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -49,7 +85,14 @@ def main() -> None:
 
 def _say_last_words(sentence: str) -> None:
     with contextlib.suppress(OSError):
-        click.echo(f"holdfast: {' '.join(sentence.split())}", err=True)
+        click.echo(f"holdfast: {plain(sentence)}", err=True)
+
+
+def _let_everything_be_printed() -> None:
+    """A terminal that knows fewer letters shows something else for them. That is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from holdfast.leader.observe import Observer
 from holdfast.log import Log
 from holdfast.model.job import Event
 from holdfast.model.names import JobId
-from holdfast.plan import Command, Launch, Now, Quarantine, Settle, Withdraw, plan
+from holdfast.plan import Command, Launch, Now, Quarantine, Settle, Snapshot, Withdraw, plan
 from holdfast.zk import outcome as outcomes
 from holdfast.zk.client import Client
 from holdfast.zk.paths import Paths
@@ -31,6 +31,18 @@ class Pace:
     """How long a node may take from an order to the lease."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a leader has to do, for people and for measurements."""
+
+    jobs: int = 0
+    alive: int = 0
+    pass_s: float = 0.0
+    """How long the last pass took."""
+    commands: int = 0
+    """Carried out in this reign."""
+
+
 class Leader:
     def __init__(
         self, client: Client, paths: Paths, reign: Reign, *, clock: Clock, pace: Pace, log: Log, tell: Tell = lambda *_: None
@@ -44,6 +56,14 @@ class Leader:
         self.observer = Observer(client, paths, clock)
         self.lost: str | None = None
         """Why this reign is over, once that is known."""
+        self.work = Work()
+        self._began_at = clock.boottime()
+        self._confirmed = False
+
+    def take_over(self, observer: Observer) -> None:
+        """Go on with what was seen while another node led."""
+        observer.begin_again()
+        self.observer = observer
 
     def fired(self, paths: Iterable[str]) -> None:
         self.observer.fired(paths)
@@ -52,6 +72,7 @@ class Leader:
         """How many commands were carried out; what they changed is looked at by the next pass.
 
         Raises what a Client raises, and NewerSchema."""
+        began_at = self._clock.boottime()
         await self.observer.look()
         now = Now(wall=self._clock.wall(), boot=self._clock.boottime())
         snapshot = self.observer.snapshot(self._reign.epoch, margin_s=self._pace.margin_s, start_s=self._pace.start_s)
@@ -61,7 +82,16 @@ class Leader:
             if self.lost is not None:
                 break
             done += sum(await asyncio.gather(*(self._carry_out(command) for command in commands[first : first + PIPELINED])))
+        self._account(snapshot, done, began_at)
         return done
+
+    def _account(self, snapshot: Snapshot, done: int, began_at: float) -> None:
+        now = self._clock.boottime()
+        alive = sum(job.lease is not None for job in snapshot.jobs.values())
+        self.work = Work(len(snapshot.jobs), alive, now - began_at, self.work.commands + done)
+        if not self._confirmed:
+            self._confirmed = True
+            self._log.info("jobs confirmed", jobs=self.work.jobs, alive=alive, seconds=round(now - self._began_at, 3))
 
     async def _carry_out(self, command: Command) -> bool:
         apply = Apply(self.observer, self._paths, self._reign.epoch, wall=self._clock.wall())

@@ -51,6 +51,15 @@ class Observer:
         self._dirty_lists = {paths.jobs, paths.nodes, paths.orders, paths.quarantine}
         self._dirty_jobs = set(self._jobs)
 
+    def begin_again(self) -> None:
+        """For a new leader. Its margins begin now; and what is not watched is looked at once more."""
+        now = self._clock.boottime()
+        for job in self._gone_since:
+            self._gone_since[job] = now
+            _set_gone_since(self._jobs[job], now)
+        paths = self._paths
+        self._dirty_lists = {paths.jobs, paths.nodes, paths.orders, paths.quarantine}
+
     def doubt(self, job: JobId) -> None:
         self._dirty_jobs.add(job)
         self._dirty_lists.add(self._paths.orders)
@@ -139,30 +148,50 @@ class Observer:
 
     async def _look_at(self, job: JobId) -> None:
         client, path = self._client, self._paths.job
-        # The state first, and alone of a job that ended: nothing else of it matters any more.
-        state = await _optional(client.get(path(job, "state")))
+        # The state is watched for those who are next in line: a leader knows what it has written.
+        state, children = await asyncio.gather(
+            _optional(client.get(path(job, "state"), watch=True)), _optional(client.children(path(job), watch=True))
+        )
+        if children is None:
+            self._forget(job)
+            return
         sight = JobSight(job, state=state)
-        if not sight.ended:
-            # In this order: whoever takes the lease writes the report with it. A report that is older than the look for the
-            # lease makes a decision from a missing lease fail; one that is newer would let it pass.
-            report, spec, desired, attempt, children = await asyncio.gather(
-                _optional(client.get(path(job, "report"), watch=True)),
-                _optional(client.get(path(job, "spec"))),
-                _optional(client.get(path(job, "desired"), watch=True)),
-                _optional(client.get(path(job, "attempt"))),
-                _optional(client.children(path(job), watch=True)),
-            )
-            if children is None:
-                self._forget(job)
-                return
-            sight = JobSight(job, spec=spec, desired=desired, attempt=attempt, state=state, report=report)
-            lease, name = await asyncio.gather(self._lease(job, children), self._name(sight))
-            sight = replace(sight, lease=lease, name=name)
+        if not sight.ended:  # of a job that ended nothing else matters any more
+            alive = "lease" in children
+            sight = await (self._look_at_the_living(sight) if alive else self._look_closer(sight))
         self._remember(job, sight)
 
-    async def _lease(self, job: JobId, children: list[str]) -> Znode | None:
-        """Not watched: each heartbeat changes it. That it comes or goes is told by the list of the job's parts."""
-        return await _optional(self._client.get(self._paths.job(job, "lease"))) if "lease" in children else None
+    async def _look_at_the_living(self, sight: JobSight) -> JobSight:
+        """Only what is needed to leave an attempt alone that is alive: a thousand of them are to be looked at in a moment.
+
+        The lease is not watched, because each heartbeat changes it. That it goes is told by the list of the job's parts.
+        """
+        client, path, job = self._client, self._paths.job, sight.id
+        spec, desired, lease = await asyncio.gather(
+            _optional(client.get(path(job, "spec"))),
+            _optional(client.get(path(job, "desired"), watch=True)),
+            _optional(client.get(path(job, "lease"))),
+        )
+        if lease is None:
+            return await self._look_closer(sight)
+        return replace(sight, spec=spec, desired=desired, lease=lease)
+
+    async def _look_closer(self, sight: JobSight) -> JobSight:
+        """At a job that seems not to be alive.
+
+        In this order: whoever takes the lease writes the report with it. A report that is older than the look for the lease
+        makes a decision from a missing lease fail; one that is newer would let it pass.
+        """
+        client, path, job = self._client, self._paths.job, sight.id
+        report, spec, desired, attempt, lease = await asyncio.gather(
+            _optional(client.get(path(job, "report"), watch=True)),
+            _optional(client.get(path(job, "spec"))),
+            _optional(client.get(path(job, "desired"), watch=True)),
+            _optional(client.get(path(job, "attempt"))),
+            _optional(client.get(path(job, "lease"))),
+        )
+        sight = replace(sight, spec=spec, desired=desired, attempt=attempt, report=report, lease=lease)
+        return replace(sight, name=await self._name(sight))
 
     async def _name(self, sight: JobSight) -> Znode | None:
         path = sight.claimed_name(self._paths)
@@ -176,14 +205,14 @@ class Observer:
             self._gone_since.pop(job, None)
         if sight.lease is None and not sight.ended:
             since = self._gone_since.setdefault(job, now)
-            object.__setattr__(sight, "view", replace(sight.view, lease_gone_since=since))
+            _set_gone_since(sight, since)
         self._jobs[job] = sight
 
     def _reported_since(self, job: JobId, sight: JobSight) -> bool:
         """Then a lease may have come and gone between two looks."""
         last = self._jobs.get(job)
         if last is None or last.report is None or sight.report is None:
-            return True
+            return True  # it was alive when last seen, or was never seen
         return last.report.stat.version != sight.report.stat.version
 
     # What was seen
@@ -199,6 +228,10 @@ class Observer:
             start_s=start_s,
         )
 
+    def count(self) -> tuple[int, int]:
+        """Jobs, and how many of them are alive."""
+        return len(self._jobs), sum(sight.lease is not None for sight in self._jobs.values())
+
     def sight(self, job: JobId) -> JobSight | None:
         return self._jobs.get(job)
 
@@ -213,6 +246,10 @@ class Observer:
     def schema(self) -> int | None:
         """The newest that every node can read; None while there is no node."""
         return min(self._schemas.values(), default=None)
+
+
+def _set_gone_since(sight: JobSight, since: float) -> None:
+    object.__setattr__(sight, "view", replace(sight.view, lease_gone_since=since))
 
 
 async def _optional(call: Awaitable[Answer]) -> Answer | None:

@@ -35,19 +35,26 @@ class JobSight:
     def _interpret(self) -> JobView:
         """Raises NewerSchema: what a later version wrote is not ours to judge."""
         wanted = _read(Wanted, self.desired, "desired")
+        lease = _read(Lease, self.lease, "lease")
         return JobView(
             id=self.id,
             spec=_read(Spec, self.spec, "spec"),
             desired=wanted.desired if isinstance(wanted, Wanted) else wanted,
-            attempt=Attempt(self.attempt.stat.version if self.attempt is not None else 0),
+            attempt=self._attempt(lease),
             state=_read(State, self.state, "state"),
-            lease=_read(Lease, self.lease, "lease"),
+            lease=lease,
             report=_read(Report, self.report, "report") if self.report is not None and self.report.data else None,
             word=self.desired.stat.version if self.desired is not None else 0,
             force=wanted.force if isinstance(wanted, Wanted) else False,
-            whole=None not in (self.spec, self.desired, self.attempt, self.report),
-            owns_its_name=self._owns_its_name(),
+            # Of what is alive less is read, and less matters: it is left alone.
+            whole=self.lease is not None or None not in (self.spec, self.desired, self.attempt, self.report),
+            owns_its_name=self.lease is not None or self._owns_its_name(),
         )
+
+    def _attempt(self, lease: Lease | Garbled | None) -> Attempt:
+        if self.attempt is not None:
+            return Attempt(self.attempt.stat.version)
+        return lease.attempt if isinstance(lease, Lease) else Attempt(0)
 
     def _owns_its_name(self) -> bool:
         record = _read(NameRecord, self.name, "name")

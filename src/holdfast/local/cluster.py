@@ -18,6 +18,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.local.layout import CLUSTER, Layout
 from holdfast.local.node import LocalNode
 from holdfast.local.processes import ProcessName
+from holdfast.node.evacuation import evacuate
 from holdfast.node.guard import FINAL_EXIT
 from holdfast.zk.embedded import Ensemble, Server, Settings
 
@@ -25,6 +26,7 @@ RESTART_S = 1.0
 RESTART_S_MAX = 5.0
 HEALTHY_S = 5.0
 READY_S = 90.0
+EVACUATE_S = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class LocalCluster:
             LocalNode(
                 f"n{number}",
                 layout.node(f"n{number}"),
+                storage=layout.storage,
                 slots=wish.slots,
                 tick_ms=self._settings.tick_ms,
                 sync_limit=self._settings.sync_limit_ticks,
@@ -80,6 +83,10 @@ class LocalCluster:
 
     def start(self) -> None:
         now = time.monotonic()
+        try:
+            self._layout.storage.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Refused(f"cannot make {self._layout.storage}: {error.strerror}") from error
         for note in self._ensemble.start():
             self._say(note)
         for node in self._nodes:
@@ -132,10 +139,17 @@ class LocalCluster:
             stack.callback(self._ensemble.stop)
             for node in self._nodes:
                 node.terminate()
+            # After the nodes, or they would start again what ends; before ZooKeeper, which has to be told.
+            stack.callback(self._evacuate)
             for node in self._nodes:
                 stack.callback(node.stop)
         self._ready = False
         self.publish()
+
+    def _evacuate(self) -> None:
+        ended = sum(evacuate(node.directory, within_s=EVACUATE_S) for node in self._nodes)
+        if ended:
+            self._say(f"{ended} running {'job' if ended == 1 else 'jobs'} ended; 'holdfast up' starts them again")
 
     def publish(self) -> None:
         own = ProcessName.of(os.getpid())

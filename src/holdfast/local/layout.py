@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Refused
+from holdfast.files import write_atomically
 from holdfast.local.processes import ProcessName
 from holdfast.model.names import is_name
-from holdfast.node.memory import write_atomically
 from holdfast.zk.settings import parse_connect
 
 CLUSTER = "default"
@@ -54,6 +54,10 @@ class Layout:
     @property
     def zookeeper(self) -> Path:
         return self.directory / "zookeeper"
+
+    @property
+    def storage(self) -> Path:
+        return self.directory / "storage"
 
     def node(self, id: str) -> Path:
         return self.directory / "nodes" / id

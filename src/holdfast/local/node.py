@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Refused
+from holdfast.files import write_atomically
 from holdfast.local.layout import CLUSTER
 from holdfast.node.guard import STOP_S
-from holdfast.node.memory import write_atomically
 from holdfast.zk.embedded import tethered
 from holdfast.zk.embedded.ports import LOOPBACK, Ports, taken
 
@@ -21,9 +21,20 @@ MARGIN_S = 4
 
 
 class LocalNode:
-    def __init__(self, id: str, directory: Path, *, slots: int, tick_ms: int, sync_limit: int, accept_zookeeper: bool) -> None:
+    def __init__(
+        self,
+        id: str,
+        directory: Path,
+        *,
+        storage: Path,
+        slots: int,
+        tick_ms: int,
+        sync_limit: int,
+        accept_zookeeper: bool,
+    ) -> None:
         self.id = id
-        self._directory = directory
+        self.directory = directory
+        self._storage = storage
         self._slots = slots
         self._tick_ms = tick_ms
         self._sync_limit = sync_limit
@@ -41,25 +52,25 @@ class LocalNode:
 
     def start(self, connect: str) -> None:
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            config = self._directory / "node.toml"
+            self.directory.mkdir(parents=True, exist_ok=True)
+            config = self.directory / "node.toml"
             write_atomically(config, self._configuration(connect, config).encode())
-            log = self._directory / "node.log"
+            log = self.directory / "node.log"
             if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
                 log.replace(log.with_suffix(".log.1"))
             for stale in ("guard.json", "agent.json"):
-                (self._directory / stale).unlink(missing_ok=True)
+                (self.directory / stale).unlink(missing_ok=True)
             self._log_start = log.stat().st_size if log.exists() else 0
             self._spawn(config, log)
         except OSError as error:
-            raise Refused(f"node {self.id} cannot use {self._directory}: {error.strerror}") from error
+            raise Refused(f"node {self.id} cannot use {self.directory}: {error.strerror}") from error
 
     def _spawn(self, config: Path, log: Path) -> None:
         agent = [sys.executable, "-P", "-m", "holdfast.cli.agent", str(config)]
         if self._accept_zookeeper:
             agent.append("--accept-zookeeper")
             self._accept_zookeeper = False
-        command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self._directory), *agent]
+        command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self.directory), *agent]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 tethered(command, signal.SIGTERM),
@@ -75,9 +86,10 @@ class LocalNode:
                 "[cluster]",
                 f'name = "{CLUSTER}"',
                 f'connect = "{connect}"',
+                f"storage = {json.dumps(str(self._storage), ensure_ascii=False)}",
                 "[node]",
                 f'id = "{self.id}"',
-                f"dir = {json.dumps(str(self._directory), ensure_ascii=False)}",
+                f"dir = {json.dumps(str(self.directory), ensure_ascii=False)}",
                 f"slots = {self._slots}",
                 f'api = "{LOOPBACK}:{self._api_port(last)}"',
                 "[zookeeper]",
@@ -116,7 +128,7 @@ class LocalNode:
             self._process.terminate()
 
     def described(self) -> dict[str, Any]:
-        guard, agent = _read(self._directory / "guard.json"), _read(self._directory / "agent.json")
+        guard, agent = _read(self.directory / "guard.json"), _read(self.directory / "agent.json")
         agent_pid = guard.get("agent_pid")
         return {
             "id": self.id,
@@ -128,7 +140,7 @@ class LocalNode:
     def last_problem(self) -> str:
         """The last sentence that the agent left in its log before it gave up."""
         try:
-            with (self._directory / "node.log").open(errors="replace") as log:
+            with (self.directory / "node.log").open(errors="replace") as log:
                 log.seek(self._log_start)
                 lines = log.read().splitlines()
         except OSError:
@@ -140,7 +152,7 @@ class LocalNode:
                     return str(event["problem"])
             except (ValueError, KeyError, TypeError):
                 continue
-        return f"it says nothing; see {self._directory / 'node.log'}"
+        return f"it says nothing; see {self.directory / 'node.log'}"
 
 
 def _read(path: Path) -> dict[str, Any]:

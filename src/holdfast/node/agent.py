@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from holdfast.alarm import Alarm
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
+from holdfast.leader.leader import Work
 from holdfast.log import Log
 from holdfast.model.codec import NewerSchema
 from holdfast.model.names import Epoch, NodeId
@@ -95,6 +96,11 @@ class Agent:
         """Whether this node leads and knows it: its last confirmed write is recent enough to exclude any other leader."""
         return self.reign is not None and self._confirmation.holds(self._clock.boottime())
 
+    @property
+    def work(self) -> Work | None:
+        """What the leader has to do, while this node leads or is next in line."""
+        return self._duties.work if self._duties is not None else None
+
     def stop(self) -> None:
         self._stopping = True
         self._alarm.ring()
@@ -139,7 +145,7 @@ class Agent:
             else:
                 self._notice_absence(client.trouble)
             self._notice_doubt()
-            await self._alarm.wait(self._pause_s())
+            await self._alarm.wait(self._pause_s(client))
 
     def _introduce(self, client: Client) -> None:
         objection = self.settings.timing.objection(client.timeout_s)
@@ -165,12 +171,15 @@ class Agent:
             because = f" ({trouble})" if trouble else ""
             self._say(f"ZooKeeper is not reachable; still trying{because}")
 
-    def _pause_s(self) -> float:
-        """Until the next pass is due: a heartbeat after the last beat was sent, or after now for a node that does not lead."""
+    def _pause_s(self, client: Client) -> float:
+        """Until the next pass is due: a heartbeat after the last beat was sent, or after now for a node that does not lead.
+
+        What kept the last beat from being sent will not be over in no time: a leader that cannot beat does not spin."""
         heartbeat_s = self.settings.timing.heartbeat_s
-        if self.reign is None:
+        if self.reign is None or client.state is not State.CONNECTED:
             return heartbeat_s
-        return min(heartbeat_s, max(0.0, self._beat_sent_at + heartbeat_s - self._clock.boottime()) + 0.001)
+        due_s = self._beat_sent_at + heartbeat_s - self._clock.boottime()
+        return min(heartbeat_s, due_s + 0.001) if due_s > 0 else heartbeat_s / 10
 
     async def _guarded_pass(self, client: Client, membership: Membership, election: Election) -> None:
         try:
@@ -216,6 +225,8 @@ class Agent:
         mine = await election.stand()
         if not await election.first(mine):
             self._lose_reign("another node stands before this one")
+            if self._duties is not None and election.ahead == 1:
+                self._duties.stand_by()
             return
         for obstacle in election.obstacles:
             self._log.warning("election obstructed", problem=obstacle)

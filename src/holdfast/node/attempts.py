@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from holdfast.files import write_atomically
 from holdfast.model.codec import Garbage, NewerSchema, decode
 from holdfast.model.job import Outcome
 from holdfast.model.names import Attempt, JobId, is_name
+from holdfast.node.evacuation import holder
 from holdfast.runner import tree
 from holdfast.runner.place import BURIED, LOCK, OUTCOME, RUN, SESSION, attempt_directory
 from holdfast.zk import session_file
@@ -75,15 +75,10 @@ class Attempts:
             return max((name.attempt for name in self._present if name.job == job), default=Attempt(0))
 
     def running(self, name: AttemptName) -> bool:
-        try:
-            with (self._path(name) / LOCK).open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        alive = holder(self._path(name) / LOCK) is not None
+        if alive:
             self._watch(name)
-            return True
-        except OSError:
-            return False
-        return False
+        return alive
 
     def _watch(self, name: AttemptName) -> None:
         """Be told at once when it dies."""
@@ -166,13 +161,6 @@ class Attempts:
             past = sorted(int(path.name) for path in (self._root / job).iterdir() if (path / BURIED).exists())
             for attempt in past[:-KEPT_PER_JOB]:
                 shutil.rmtree(attempt_directory(self._root, job, Attempt(attempt)), ignore_errors=True)
-
-    def shut_down(self) -> None:
-        """Ask every runner of this node to end."""
-        for name in self.present():
-            if self.running(name):
-                with contextlib.suppress(OSError, ValueError):
-                    os.kill(int((self._path(name) / LOCK).read_text()), signal.SIGTERM)
 
     def close(self) -> None:
         loop: Any = asyncio.get_running_loop()

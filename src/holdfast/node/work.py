@@ -7,6 +7,7 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.config import Config
 from holdfast.leader.leader import Leader, Pace
+from holdfast.leader.observe import Observer
 from holdfast.log import Log
 from holdfast.node.attempts import Attempts
 from holdfast.node.duties import Duties
@@ -50,6 +51,7 @@ class NodeWork:
             pause_s=self._settings.timing.heartbeat_s,
             ring=ring,
             log=self._log,
+            make_observer=lambda client: Observer(client, self._paths, self._clock),
         )
         return self._duties
 

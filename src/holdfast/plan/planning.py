@@ -97,7 +97,7 @@ class _Decision:
             return "a part of it is missing: it was put back by hand, or was swept by half"
         if not job.owns_its_name:
             return "its name belongs to another job, or to none: it was put back by hand"
-        if isinstance(job.state, State) and job.state.attempt > job.attempt:
+        if isinstance(job.state, State) and job.lease is None and job.state.attempt > job.attempt:
             return f"its state tells of attempt {job.state.attempt}, which was never given out: it was put back by hand"
         return None
 

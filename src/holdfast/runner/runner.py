@@ -170,7 +170,7 @@ class Runner:
         work.add_done_callback(lambda _: self._alarm.ring())
         while not work.done():
             await self._step(client, hold, taken)
-            await self._alarm.wait(self._pause_s())
+            await self._alarm.wait(self._pause_s(client))
         return work.result()
 
     async def _step(self, client: Client, hold: LeaseHold, taken: Taken) -> None:
@@ -211,9 +211,13 @@ class Runner:
         if committed:
             self._confirm(client, sent_at)
 
-    def _pause_s(self) -> float:
+    def _pause_s(self, client: Client) -> float:
+        """Until the next heartbeat is due; without a connection there is none, and nothing to hurry for."""
         heartbeat_s = self._timing.heartbeat_s
-        return min(heartbeat_s, max(0.0, self._beat_sent_at + heartbeat_s - self._clock.boottime()) + 0.001)
+        due_s = self._beat_sent_at + heartbeat_s - self._clock.boottime()
+        if client.state is not State.CONNECTED or self._ending:
+            return heartbeat_s
+        return min(heartbeat_s, due_s + 0.001) if due_s > 0 else heartbeat_s / 10
 
     async def _look_for_nodes(self, client: Client) -> None:
         """Who could be asked for a promise, and where."""

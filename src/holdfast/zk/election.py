@@ -28,6 +28,8 @@ class Election:
         self._prefix = f"{CONTENDER_PREFIX}{nonce}-"
         self.obstacles: tuple[str, ...] = ()
         """What stands in the queue and was not put there by a contender, one sentence each."""
+        self.ahead = 0
+        """How many contenders stand before this one, dead ones among them."""
 
     async def stand(self) -> str:
         """Join the queue, once. A lost reply is no reason to join twice: our own name is looked for first."""
@@ -56,6 +58,7 @@ class Election:
         names = await self._client.children(self._paths.election, watch=True)
         if mine not in names:
             raise Conflict("this node's place in the election is gone")
+        self.ahead = sum(_sequence(name) < _sequence(mine) for name in names)
         obstacles = []
         for name in sorted((name for name in names if _sequence(name) < _sequence(mine)), key=_sequence):
             stat = await self._client.exists(self._paths.contender(name), watch=True)

@@ -5,6 +5,7 @@ import contextlib
 import random
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,11 @@ class NetworkClient:
         self._connections = 0
         self._stopped = self._loop.create_future()
         self._fired_paths: set[str] = set()
+        self._outstanding: dict[asyncio.Future[Any], tuple[float, int]] = {}
+        """When each call was made, and over which connection; in this order."""
+        self._impatience: asyncio.TimerHandle | None = None
+        self._inbox: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._inbox_announced = False
         self._handler = Handler(ensemble)
         self._kazoo = self._start()
 
@@ -160,8 +166,19 @@ class NetworkClient:
         self._post(self._settle, self._stopped, None, None)
 
     def _post(self, callback: Callable[..., object], *arguments: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody is left to be told
-            self._loop.call_soon_threadsafe(callback, *arguments)
+        """From any thread. The loop is only woken for the first of many: that is what costs."""
+        self._inbox.append((callback, arguments))
+        if not self._inbox_announced:
+            self._inbox_announced = True
+            with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody is left to be told
+                self._loop.call_soon_threadsafe(self._empty_inbox)
+
+    def _empty_inbox(self) -> None:
+        # First this, then the look: what comes in between is announced once more than needed, and never once too few.
+        self._inbox_announced = False
+        while self._inbox:
+            callback, arguments = self._inbox.popleft()
+            callback(*arguments)
 
     # Calls
 
@@ -228,19 +245,38 @@ class NetworkClient:
             if self._state is not State.CONNECTED:
                 raise self._unavailable()
             submit().rawlink(lambda result: self._post(self._settle, future, result.value, result.exception))
-            connection = self._connections
-        patience_s = (self._patience_s or self._timeout_s * PATIENCE_PER_TIMEOUT) * self._patience_factor
-        impatience = self._loop.call_later(patience_s, self._leave_server, connection)
+            self._outstanding[future] = (self._loop.time(), self._connections)
+        if self._impatience is None:
+            self._impatience = self._loop.call_later(self._patience, self._check_patience)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await future
-        except TimeoutError:
-            self._leave_server(connection)
-            raise
+            answer = await future
         finally:
-            impatience.cancel()
+            self._outstanding.pop(future, None)
         self._patience_factor = 1
         return answer
+
+    @property
+    def _patience(self) -> float:
+        patience_s = (self._patience_s or self._timeout_s * PATIENCE_PER_TIMEOUT) * self._patience_factor
+        return min(patience_s, self._timeout_s)
+
+    def _check_patience(self) -> None:
+        """One timer for the oldest call, instead of one for each. After a whole timeout a call fails for good."""
+        self._impatience = None
+        now = self._loop.time()
+        for future, (sent_at, connection) in list(self._outstanding.items()):
+            if future.done():
+                continue
+            if now < sent_at + self._patience:
+                self._impatience = self._loop.call_later(sent_at + self._patience - now, self._check_patience)
+                return
+            late = now >= sent_at + self._timeout_s
+            if late:
+                future.set_exception(TimeoutError())
+            self._leave_server(connection)
+            if not late:
+                self._impatience = self._loop.call_later(sent_at + self._timeout_s - now, self._check_patience)
+                return
 
     def _settle(self, future: "asyncio.Future[Any]", value: object, error: BaseException | None) -> None:
         if future.done():

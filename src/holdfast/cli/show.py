@@ -1,0 +1,172 @@
+"""`holdfast show`: everything about one job, and first of all why it does not run."""
+
+import json
+import math
+import shlex
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from holdfast.cli.completion import job_argument
+from holdfast.cli.events import happenings, print_happenings
+from holdfast.cli.jobs import job_as_json, number
+from holdfast.cli.plain import plain
+from holdfast.cli.session import read
+from holdfast.cli.target import find, target_options
+from holdfast.cli.terminal import UNKNOWN, console, phase_text, print_hanging
+from holdfast.cli.times import age, iso, stamp
+from holdfast.model.job import Desired
+from holdfast.model.phase import Phase
+from holdfast.zk.client import Client
+from holdfast.zk.jobs import Job, find_job
+from holdfast.zk.paths import Paths
+from holdfast.zk.view import ClusterView, observe
+
+EVENTS_SHOWN = 10
+OFFSET_SHOWN = 400
+KEY_WIDTH = 11
+
+
+@click.command()
+@target_options
+@job_argument()
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def show(directory: Path | None, connect: str | None, cluster_name: str | None, job: str, as_json: bool) -> None:
+    """Show why a job does not run, or where it does. And what it is, and what happened to it.
+
+    JOB is its name, its id, or how its id begins.
+    """
+    target = find(directory, connect, cluster_name)
+    found, view = read(target, lambda client: _look(client, target.paths, job))
+    if as_json:
+        spec = asdict(found.spec) if found.spec is not None else None
+        events = [
+            {**asdict(event), "wall": iso(event.wall)} for event in (found.state.events if found.state is not None else ())
+        ]
+        click.echo(json.dumps({**job_as_json(found), "spec": spec, "events": events}, indent=2))
+    else:
+        _print(console(), found, view, time.time())
+
+
+async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView]:
+    view = await observe(client, paths)
+    return await find_job(client, paths, text), view
+
+
+def _print(screen: Console, job: Job, view: ClusterView, now: float) -> None:
+    screen.print(_verdict(job, now))
+    for remark in _remarks(job, view, now):
+        screen.print(Text(plain(remark), style="yellow"))
+    screen.print()
+    for key, text in _facts(job, now):
+        print_hanging(screen, Text.assemble((f"  {key:<{KEY_WIDTH}}", "dim")), plain(text))
+    happened = happenings([job])[-EVENTS_SHOWN:]
+    if happened:
+        screen.print()
+        print_happenings(screen, happened, named=False)
+
+
+def _verdict(job: Job, now: float) -> Text:
+    """The first line is the answer."""
+    name = Text(plain(job.label), style="bold")
+    if job.lease is not None:
+        since = _running_since(job)
+        begun = f" since {stamp(since, now)} ({age(since, now)})" if since is not None else ""
+        how = ", ".join((f"attempt {job.lease.attempt}", *_progress(job)))
+        runs = Text.assemble(name, (" runs ", "green"), f"on {plain(job.lease.node)}{begun}: {how}")
+        return runs.append(f"; {plain(job.reason)}") if job.defects or job.phase is not Phase.RUNNING else runs
+    verb, long = (
+        (" ended: ", f" {age(job.since, now)} ago") if job.ended else (" does not run: ", f" for {age(job.since, now)}")
+    )
+    return Text.assemble(name, verb, phase_text(job.phase), f"{long}: {plain(job.reason)}")
+
+
+def _progress(job: Job) -> list[str]:
+    if job.progress.batch_id is None:
+        return []
+    speed = job.progress.rows_per_second
+    return [f"batch {job.progress.batch_id:,}", *([f"{number(speed)} rows/s"] if speed is not None else [])]
+
+
+def _running_since(job: Job) -> float | None:
+    if job.report is not None and job.lease is not None and job.report.attempt == job.lease.attempt:
+        return job.report.started
+    return job.since
+
+
+def _remarks(job: Job, view: ClusterView, now: float) -> list[str]:
+    """What explains that nothing moves, and stands in no reason."""
+    found: list[str] = []
+    if job.ended:
+        return found
+    if view.leader is None:
+        found.append("no node leads at the moment: nothing is decided about it until one does")
+    if job.phase is Phase.BACKOFF and job.state is not None:
+        left_s = math.ceil(max(job.state.not_before - now, 0)) if math.isfinite(job.state.not_before) else 0
+        found.append(f"the next attempt is due in {left_s} s" if left_s else "the next attempt is due now")
+    if job.lease is None and job.phase is Phase.RUNNING:
+        found.append("its lease is gone: the leader is about to notice")
+    if job.node is not None and job.node not in dict(view.nodes):
+        found.append(
+            f"node {job.node} is not there at the moment; a driver on it lives on as long as its runner holds the lease"
+        )
+    if job.wanted is not None and job.wanted.desired is not Desired.RUN and job.phase in (Phase.PENDING, Phase.RUNNING):
+        found.append(f"a person asked to {job.wanted.desired} it, and the leader has not acted on that yet")
+    if job.phase is Phase.QUARANTINED:
+        found.append(f"'holdfast quarantine show {job.id}' tells more")
+    return found
+
+
+def _facts(job: Job, now: float) -> list[tuple[str, str]]:
+    submitted = job.submitted_ms / 1000 if job.submitted_ms is not None else None
+    facts = [
+        ("id", job.id),
+        ("phase", job.phase or UNKNOWN),
+        ("wanted", _wanted(job)),
+        ("submitted", f"{stamp(submitted, now)} ({age(submitted, now)} ago)"),
+        *_spec_facts(job),
+        ("attempts", _attempts(job)),
+    ]
+    if job.lease is not None:
+        driver = f"driver pid {job.lease.driver_pid}" if job.lease.driver_pid is not None else "driver not started yet"
+        facts.append(("processes", f"on {job.lease.node}: {driver}, runner pid {job.lease.runner_pid}"))
+    elif job.report is not None and job.report.outcome is not None:
+        outcome = job.report.outcome
+        ended = f"attempt {job.report.attempt} on {job.report.node} {outcome.ending}: {outcome.reason}"
+        facts.append(("last", ended + ("" if job.report.dead else " (nobody has certified that it is dead)")))
+    if progress := _progress(job):
+        facts.append(("progress", ", ".join(progress)))
+    for offset in job.progress.offsets:
+        facts.append(("offsets", offset if len(offset) <= OFFSET_SHOWN else f"{offset[:OFFSET_SHOWN]}… (--json has all)"))
+    return facts
+
+
+def _spec_facts(job: Job) -> list[tuple[str, str]]:
+    spec = job.spec
+    if spec is None:
+        return []
+    facts = [
+        ("script", f"{shlex.join([spec.script, *spec.arguments])} (sha256 {spec.blob[:12]})"),
+        ("slots", str(spec.slots)),
+        ("restart", spec.restart),
+    ]
+    facts += [("conf", f"{key}={value}") for key, value in spec.conf]
+    if spec.py_files:
+        facts.append(("py-files", ", ".join(name for name, _ in spec.py_files)))
+    return facts
+
+
+def _wanted(job: Job) -> str:
+    if job.wanted is None:
+        return UNKNOWN
+    return job.wanted.desired + (" (the next attempt may start anywhere)" if job.wanted.force else "")
+
+
+def _attempts(job: Job) -> str:
+    failures = job.state.failures.in_a_row if job.state is not None else 0
+    in_a_row = f", failures in a row: {failures}" if failures else ""
+    return f"{job.attempt}, restarts: {job.restarts}{in_a_row}" if job.attempt else "none yet"

@@ -1,0 +1,173 @@
+"""`holdfast submit`: a program becomes a job."""
+
+import json
+import secrets
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast.cli.conversation import act
+from holdfast.cli.jobs import job_as_json
+from holdfast.cli.plain import plain
+from holdfast.cli.proposal import Proposal, propose
+from holdfast.cli.session import read
+from holdfast.cli.target import Target, find, target_options
+from holdfast.cli.waiting import Verdict, refuse_bad, say, wait
+from holdfast.errors import HoldfastError, Refused
+from holdfast.model.job import Desired, Spec, State, Wanted
+from holdfast.model.names import JobId
+from holdfast.model.phase import Phase
+from holdfast.storage import Storage, open_storage
+from holdfast.zk import submission
+from holdfast.zk.client import Client
+from holdfast.zk.jobs import Job, optional, read_job
+from holdfast.zk.paths import Paths
+from holdfast.zk.view import observe
+
+BAR_BYTES_MIN = 1_000_000
+
+
+@click.command()
+@target_options
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", metavar="[-- ARGS...]", nargs=-1, type=click.UNPROCESSED)
+@click.option("--name", help="What it is called. Default: after the script.")
+@click.option(
+    "--restart",
+    "restart_strategy",
+    metavar="STRATEGY",
+    default="exponential",
+    show_default=True,
+    help="When it failed: never, exponential, fixed:N:DELAY or rate:N:PERIOD:DELAY.",
+)
+@click.option("--slots", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many slots it takes.")
+@click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark. Repeatable.")
+@click.option(
+    "--py-files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="What it imports: .py or .zip. Repeatable.",
+)
+@click.option("--restore", metavar="JOB|SAVEPOINT", help="Begin with another checkpoint. Not available yet.")
+@click.option("--request-id", metavar="ID", help="The same id again is the same job: for scripts that repeat themselves.")
+@click.option("--wait", "waits", is_flag=True, help="Until its first batch is done, or it has ended.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def submit(
+    directory: Path | None,
+    connect: str | None,
+    cluster_name: str | None,
+    script: Path,
+    arguments: tuple[str, ...],
+    name: str | None,
+    restart_strategy: str,
+    slots: int,
+    conf: tuple[str, ...],
+    py_files: tuple[Path, ...],
+    restore: str | None,
+    request_id: str | None,
+    waits: bool,
+    as_json: bool,
+) -> None:
+    """Submit a PySpark program. From then on the cluster keeps it running."""
+    if restore is not None:
+        raise Refused("--restore is not available yet: every job begins with an empty checkpoint")
+    proposal = propose(
+        script,
+        name=name,
+        restart_strategy=restart_strategy,
+        slots=slots,
+        arguments=arguments,
+        conf=conf,
+        py_files=py_files,
+    )
+    target = find(directory, connect, cluster_name)
+    job, led = _submit(target, proposal, request_id or f"r{secrets.token_hex(8)}")
+    verdict = Verdict.GOOD
+    if not as_json:
+        click.echo(f"{plain(job.id)} {plain(proposal.name)}")
+    if not led:
+        say(f"{job.phase or Phase.PENDING}: no node leads at the moment; it is started once one does")
+    if waits:
+        job, verdict = wait(target, job, _first_batch)
+    if as_json:
+        click.echo(json.dumps(job_as_json(job), indent=2))
+    refuse_bad(job, verdict)
+
+
+def _submit(target: Target, proposal: Proposal, request: str) -> tuple[Job, bool]:
+    """The code first, then the record that names it, then once more the code: a sweeper may have come between."""
+    storage = open_storage(read(target, lambda client: _location(client, target.paths)))
+    blobs = _upload(storage, proposal.files)
+    spec = proposal.spec(blobs)
+    fresh = JobId(f"j{secrets.token_hex(6)}")
+
+    async def action(client: Client) -> tuple[Job, bool]:
+        id = await submission.submit(client, target.paths, spec, job=fresh, request=request)
+        return await _seen(client, target.paths, id, spec)
+
+    job, led = act(target, action)
+    if job.id != fresh:
+        say(f"request '{request}' was carried out before")
+    try:
+        for file, digest in blobs.items():
+            storage.ensure(file, digest)
+    except HoldfastError as error:
+        say(f"the job is submitted, but whether its code is still in the storage could not be checked: {error}")
+    return job, led
+
+
+async def _location(client: Client, paths: Paths) -> str:
+    znode = await optional(client.get(paths.storage))
+    if znode is None:
+        raise Refused(f"no node has ever joined this cluster ({paths.root}), so it has no storage for the code")
+    try:
+        return znode.data.decode()
+    except UnicodeDecodeError:
+        raise Refused(f"{paths.storage} does not say where the storage is: {znode.data[:40]!r}") from None
+
+
+async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Job, bool]:
+    """How it stands now, and whether anybody leads. It is submitted, even if nobody answers that any more."""
+    try:
+        job = await read_job(client, paths, id)
+        led = (await observe(client, paths)).leader is not None
+    except HoldfastError:
+        job, led = None, True
+    state = State(Phase.PENDING, "submitted; no leader has looked at it yet")
+    return job or Job(id, spec.name, None, spec=spec, wanted=Wanted(Desired.RUN), state=state), led
+
+
+def _upload(storage: Storage, files: tuple[Path, ...]) -> dict[Path, str]:
+    if sum(map(_size, files)) < BAR_BYTES_MIN or not sys.stderr.isatty():
+        return {file: storage.put(file) for file in files}
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from holdfast.cli.terminal import console
+
+    blobs: dict[Path, str] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        for file in files:
+            # How far one file has come only the storage knows.
+            task = progress.add_task(f"storing {plain(file.name)} ({_size(file) / 1e6:,.1f} MB)", total=None)
+            blobs[file] = storage.put(file)
+            progress.update(task, total=1, completed=1)
+    return blobs
+
+
+def _size(file: Path) -> int:
+    """For show only: whether it is there to be read, the storage says."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _first_batch(job: Job) -> Verdict | None:
+    if job.phase is Phase.RUNNING and job.lease is not None and job.progress.batch_id is not None:
+        return Verdict.GOOD
+    if job.phase is Phase.FINISHED:
+        return Verdict.GOOD
+    return Verdict.BAD if job.ended or job.phase in (Phase.PARKED, Phase.QUARANTINED) else None

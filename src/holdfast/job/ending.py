@@ -1,0 +1,42 @@
+"""The driver's last words: `control/end.json`."""
+
+import os
+from dataclasses import asdict, dataclass
+
+from holdfast.job import control
+from holdfast.job.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    how: str
+    """finished, stopped or failed."""
+    reason: str
+    condition: str = ""
+    exception: str = ""
+    started: bool = True
+    """False if not a line of the script has run, and never will."""
+    java_status: int | None = None
+
+    @staticmethod
+    def of(failure: Failure, *, started: bool) -> "End":
+        return End("failed", failure.reason, failure.condition, failure.exception, started, failure.java_status)
+
+
+FINISHED = End("finished", "its script ended")
+STOPPED = End("stopped", "it stopped at a batch boundary, as asked")
+
+
+class LastWords:
+    """Written once, by the process that was started and by none that it forks."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._pid = os.getpid()
+        self._said = False
+
+    def say(self, end: End) -> None:
+        if self._said or os.getpid() != self._pid:
+            return
+        self._said = True
+        control.write(self._directory, "end.json", asdict(end))

@@ -1,0 +1,101 @@
+"""How a driver is started: its code, its command line, its environment."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.errors import Refused
+from holdfast.model.job import Spec
+from holdfast.runner.lease import Run
+from holdfast.runner.place import CODE, CONTROL, WORK
+from holdfast.storage import Storage, checkpoint_of, spark_conf
+
+CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
+DEFAULTS = (
+    # Nobody looks at a page that moves to another port with every attempt, and it costs a second at the start.
+    ("spark.ui.enabled", "false"),
+    ("spark.ui.showConsoleProgress", "false"),
+)
+JAVA_OPTIONS_CONF = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
+"""A JVM that has run out of memory is of no use to anybody, and its ruins look alive."""
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
+
+
+class Command:
+    def __init__(self, run: Run, spec: Spec, directory: Path, storage: Storage, *, java_options: tuple[str, ...] = ()) -> None:
+        self._run = run
+        self._spec = spec
+        self._directory = directory
+        self._storage = storage
+        self._java_options = (*JAVA_OPTIONS, *java_options)
+        self.checkpoint = dict(spec.conf).get(CHECKPOINT_CONF) or checkpoint_of(str(storage.location), run.job)
+        self.work = directory / WORK
+
+    @property
+    def _script(self) -> Path:
+        return self._directory / CODE / _plain(self._spec.script)
+
+    @property
+    def line(self) -> list[str]:
+        return [sys.executable, "-P", "-m", "holdfast.job.bootstrap", str(self._script), *self._spec.arguments]
+
+    def fetch(self) -> None:
+        """Blocks. Raises what the storage raises, and OSError."""
+        for folder in (self._script.parent, self.work, self._directory / CONTROL):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._storage.fetch(self._spec.blob, self._script)
+        for name, blob in self._spec.py_files:
+            self._storage.fetch(blob, self._directory / CODE / _plain(name))
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The node's own, without what is meant for the node, and with what is meant for the driver."""
+        run = self._run
+        kept = {name: value for name, value in base.items() if not name.startswith("HOLDFAST_")}
+        files = [str(self._directory / CODE / _plain(name)) for name, _ in self._spec.py_files]
+        importable = [file for file in files if file.endswith((".zip", ".egg", ".whl"))]
+        paths = [*importable, *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
+        return {
+            **kept,
+            "HOLDFAST_JOB": run.job,
+            "HOLDFAST_NAME": self._spec.name,
+            "HOLDFAST_ATTEMPT": str(run.attempt),
+            "HOLDFAST_NODE": run.node,
+            "HOLDFAST_CHECKPOINT": self.checkpoint,
+            "HOLDFAST_CONTROL": str(self._directory / CONTROL),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_SUBMIT_ARGS": self._submit_arguments(files),
+            "PYTHONUNBUFFERED": "1",
+            **({"PYTHONPATH": ":".join(paths)} if paths else {}),
+        }
+
+    def _submit_arguments(self, files: list[str]) -> str:
+        own = dict(self._spec.conf)
+        conf = {
+            **dict(DEFAULTS),
+            **spark_conf(str(self._storage.location)),
+            "spark.app.name": self._spec.name,
+            CHECKPOINT_CONF: self.checkpoint,
+            **own,
+        }
+        conf[JAVA_OPTIONS_CONF] = " ".join([*self._java_options, *filter(None, [own.get(JAVA_OPTIONS_CONF)])])
+        arguments: list[str] = []
+        if "spark.master" in conf:
+            arguments += ["--master", conf.pop("spark.master")]
+        if python_files := [file for file in files if not file.endswith(ARCHIVES)]:
+            arguments += ["--py-files", ",".join(python_files)]
+        if archives := [file for file in files if file.endswith(ARCHIVES)]:
+            arguments += ["--archives", ",".join(archives)]
+        for name, value in conf.items():
+            if not name.startswith("holdfast."):
+                arguments += ["--conf", f"{name}={value}"]
+        return shlex.join([*arguments, "pyspark-shell"])
+
+
+def _plain(name: str) -> str:
+    """A file name that stays where it is put."""
+    if Path(name).name != name or name in ("", ".", ".."):
+        raise Refused(f"'{name}' is not the name of a file")
+    return name

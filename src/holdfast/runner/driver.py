@@ -1,0 +1,216 @@
+"""The real work of an attempt: its checkpoint claimed, its code fetched, its driver started and watched to the end."""
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from holdfast.clock import Clock
+from holdfast.errors import Conflict, HoldfastError, Refused, Unavailable
+from holdfast.files import write_atomically
+from holdfast.log import Log
+from holdfast.model.codec import Garbage, NewerSchema, decode, encode
+from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
+from holdfast.runner.classify import classify
+from holdfast.runner.command import Command
+from holdfast.runner.lease import Run
+from holdfast.runner.memory import kernel_oom_kills
+from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
+from holdfast.runner.supervision import Supervision
+from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage
+from holdfast.zk import session_file
+from holdfast.zk.client import SessionId
+from holdfast.zk.settings import Ensemble
+
+FETCH_TRIES = 5
+FETCH_AGAIN_S = 2.0
+PROGRESS_BYTES_MAX = 200_000
+
+
+class DriverWork:
+    """Implements `runner.work.Work`."""
+
+    def __init__(
+        self, run: Run, directory: Path, *, cluster: str, storage: Storage, ensemble: Ensemble, clock: Clock, log: Log
+    ) -> None:
+        self._run = run
+        self._directory = directory
+        self._cluster = cluster
+        self._storage = storage
+        self._ensemble = ensemble
+        self._clock = clock
+        self._log = log
+        self._deadline = float("-inf")
+        self._supervision: Supervision | None = None
+        self._killing: asyncio.Task[None] | None = None
+        self._claims: Claims | None = None
+        self._cause: Outcome | None = None
+        self._stop_asked = False
+        self._changed = asyncio.Event()
+        self.driver_pid: int | None = None
+
+    # From the first step to the last
+
+    async def perform(self, spec: Spec, before: Report | None) -> Outcome:
+        try:
+            return await self._perform(spec, before)
+        except _Ended as ended:
+            return ended.outcome
+        except Unavailable as error:
+            return Outcome(Ending.LOST, f"it could not be started on {self._run.node}: {error}")
+        except (Refused, Conflict) as error:
+            return Outcome(Ending.UNSTARTABLE, str(error))
+        except OSError as error:
+            return Outcome(Ending.LOST, f"it could not be started on {self._run.node}: {error.strerror or error}")
+
+    async def _perform(self, spec: Spec, before: Report | None) -> Outcome:
+        command = Command(self._run, spec, self._directory, self._storage)
+        await self._claim(command.checkpoint, before)
+        await self._fetch(command)
+        self._stop_if_asked()
+        oom_kills = kernel_oom_kills()
+        self._supervision = await Supervision.begin(
+            nonce=self._run.nonce, output=self._directory / DRIVER_LOG, deadline=self._deadline
+        )
+        try:
+            self._supervision.renew(self._deadline)
+            self._stop_if_asked()
+            self.driver_pid = await self._supervision.start(command.line, command.environment(os.environ), command.work)
+            self._log.info("driver started", pid=self.driver_pid)
+            status = await self._supervision.exited
+            died_at = self._clock.boottime()
+            await self._supervision.emptied
+            return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills)
+        finally:
+            await self._supervision.close()
+
+    def _stop_if_asked(self) -> None:
+        if self._cause is not None:
+            raise _Ended(self._cause)
+
+    async def _claim(self, checkpoint: str, before: Report | None) -> None:
+        self._claims = Claims(checkpoint)
+        if before is not None and before.outcome is None:
+            fields = await asyncio.to_thread(self._claims.outcome, before.attempt)
+            if (earlier := _outcome(fields)) is not None:
+                reason = f"attempt {before.attempt} had ended already, and nobody was told: {earlier.reason}"
+                raise _Ended(Outcome(earlier.ending, reason))
+        run = self._run
+        claim = Claim(cluster=self._cluster, job=run.job, attempt=run.attempt, node=run.node, nonce=run.nonce)
+        try:
+            await asyncio.to_thread(self._claims.claim, claim)
+        except (ForeignCheckpoint, Conflict) as error:
+            raise _Ended(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
+
+    async def _fetch(self, command: Command) -> None:
+        for tries_left in reversed(range(FETCH_TRIES)):
+            self._stop_if_asked()
+            try:
+                await asyncio.to_thread(command.fetch)
+                return
+            except BlobMissing as error:
+                raise _Ended(Outcome(Ending.UNSTARTABLE, f"its code is gone from the storage: {error}")) from error
+            except Unavailable as error:
+                if not tries_left:
+                    raise
+                self._log.warning("code not fetched yet", problem=str(error))
+                await asyncio.sleep(FETCH_AGAIN_S)
+
+    def _judge(self, status: int, died_at: float, *, oom: bool) -> Outcome:
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        if self._cause is not None and killed:
+            return self._cause
+        if killed and died_at >= self._deadline:
+            return Outcome(Ending.LOST, "its lease could not be confirmed before the deadline, so it was ended")
+        tail = self._supervision.tail() if self._supervision is not None else ""
+        if self._supervision is not None and self._supervision.lost and killed:
+            return Outcome(Ending.LOST, "its watchdog was killed, and the driver with it")
+        return classify(status=status, end=self._read("end.json"), tail=tail, stop_asked=self._stop_asked, oom_kills=oom)
+
+    # What the runner says meanwhile
+
+    def renew(self, deadline: float) -> None:
+        self._deadline = deadline
+        if self._supervision is not None:
+            self._supervision.renew(deadline)
+
+    def ask_to_stop(self) -> None:
+        self._stop_asked = True
+        with suppress(OSError):
+            (self._directory / CONTROL).mkdir(exist_ok=True)
+            (self._directory / CONTROL / "stop").touch()
+        if self.driver_pid is None:
+            self.end(Outcome(Ending.STOPPED, "it was asked to stop before its driver was started"))
+
+    def press_to_stop(self) -> None:
+        if self._supervision is not None:
+            self._supervision.signal(signal.SIGTERM)
+
+    def end(self, cause: Outcome) -> None:
+        self._cause = self._cause or cause
+        if self._supervision is not None and self._killing is None:
+            self._killing = asyncio.ensure_future(self._supervision.kill())
+
+    # What it says and leaves behind
+
+    def progress(self) -> Progress | None:
+        fields = self._read("progress.json")
+        if fields is None:
+            return None
+        try:
+            batch_id, rows = fields.get("batch_id"), fields.get("rows_per_second")
+            return Progress(
+                batch_id=int(batch_id) if batch_id is not None else None,
+                rows_per_second=float(rows) if rows is not None else None,
+                offsets=tuple(json.dumps(offset) for offset in fields.get("offsets", ()))[:100],
+            )
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        """What the driver wrote; it is the user's program, so it may be anything."""
+        try:
+            with (self._directory / CONTROL / name).open("rb") as file:
+                fields = json.loads(file.read(PROGRESS_BYTES_MAX))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return fields if isinstance(fields, dict) else None
+
+    def keep_session(self, session: SessionId) -> None:
+        try:
+            session_file.keep(self._directory / SESSION, self._ensemble, session)
+        except OSError as error:
+            # Should this runner crash now, its session has to expire by itself.
+            self._log.warning("session not written", problem=str(error))
+
+    async def leave(self, outcome: Outcome) -> None:
+        data = encode(outcome)
+        try:
+            write_atomically(self._directory / OUTCOME, data)
+        except OSError as error:
+            self._log.warning("outcome not written", problem=str(error))
+        if self._claims is None or outcome.ending in (Ending.LOST, Ending.STOPPED, Ending.CHECKPOINT_CONFLICT):
+            return  # nothing that the next attempt would have to know
+        try:
+            await asyncio.to_thread(self._claims.leave_outcome, self._run.attempt, json.loads(data))
+        except (OSError, HoldfastError) as error:
+            self._log.warning("outcome not left in the checkpoint", problem=str(error))
+
+
+class _Ended(Exception):
+    """The attempt is over before its driver was started."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+def _outcome(fields: dict[str, Any] | None) -> Outcome | None:
+    if fields is None:
+        return None
+    with suppress(Garbage, NewerSchema):
+        return decode(Outcome, json.dumps(fields).encode(), where="outcome")
+    return None

@@ -1,0 +1,34 @@
+"""The cluster's storage: code as blobs named by their SHA-256, and the claims in the checkpoints of jobs.
+
+One location, the same for every node: a directory, for which the standard library is enough, or anything that pyarrow reaches.
+pyarrow is large and its calls can hang, so it is never loaded here: each call that needs it runs in a short-lived process of
+its own (`apart.py`). Nothing here decides about jobs, and of a checkpoint only the folder `_holdfast` is ever touched.
+
+Every call blocks, may come from any thread, and says what a caller does next: `Unavailable` for whatever may pass, which is
+everything that an operating system or a store says about itself, a denied permission too, because it is mended without
+submitting the job again, and another node may not have it; `Refused` for what is wrong with the request or with the content.
+A directory on a dead network mount blocks for as long as its kernel does.
+"""
+
+from holdfast.storage.claim_book import Claim
+from holdfast.storage.claims import Claims
+from holdfast.storage.failures import BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint
+from holdfast.storage.location import checkpoint_of, in_storage, spark_conf, validate
+from holdfast.storage.storage import GRACE_S, Blob, Storage, open_storage
+
+__all__ = [
+    "GRACE_S",
+    "Blob",
+    "BlobDamaged",
+    "BlobMissing",
+    "Claim",
+    "Claimed",
+    "Claims",
+    "ForeignCheckpoint",
+    "Storage",
+    "checkpoint_of",
+    "in_storage",
+    "open_storage",
+    "spark_conf",
+    "validate",
+]

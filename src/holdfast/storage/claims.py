@@ -1,0 +1,67 @@
+"""Whose checkpoint it is and which attempts have used it: `_holdfast/claim-N` and `_holdfast/outcome-N` in the checkpoint.
+
+This is what is left to go by when ZooKeeper has forgotten, and what keeps two clusters that share a file system apart. Leases
+keep two drivers of one job apart; claims keep two jobs apart, and an attempt from being run a second time.
+"""
+
+import base64
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast.storage.claim_book import FOLDER, Claim
+from holdfast.storage.location import parse, validate
+from holdfast.storage.service import SILENCE_S, caller
+
+
+class Ended(NamedTuple):
+    attempt: int
+    outcome: dict[str, Any]
+
+
+def _unsaid(_sentence: str) -> None:
+    pass
+
+
+class Claims:
+    """The claims in one checkpoint, spelled as `location.in_storage` gives it. It need not exist yet."""
+
+    def __init__(
+        self, checkpoint: str, *, note: Callable[[str], None] = _unsaid, apart: bool = True, silence_s: float = SILENCE_S
+    ) -> None:
+        """`note` is told, in a sentence each, what could not be read and was passed over."""
+        validate(checkpoint)
+        self._call = caller(parse(checkpoint), FOLDER, apart=apart, silence_s=silence_s, note=note)
+
+    def claim(self, claim: Claim) -> None:
+        """Take the checkpoint for this attempt. The same claim with the same nonce may be made again, as after a lost reply.
+
+        Raises Claimed if this number or a higher one is taken, and ForeignCheckpoint if the checkpoint is not this job's.
+        Unavailable leaves it open whether the claim stands: repeat it, or go on to the next attempt.
+        """
+        self._call("claim", **dataclasses.asdict(claim))
+
+    def owner(self) -> Claim | None:
+        """Who holds the newest claim that can be read."""
+        fields = self._call("owner")
+        return None if fields is None else Claim(**fields)
+
+    def attempts(self) -> list[int]:
+        """The numbers that are known to be used, in order; the newest 50 at least."""
+        return list(self._call("attempts"))
+
+    def leave_outcome(self, attempt: int, outcome: dict[str, Any] | bytes) -> None:
+        """Whole or not at all; in place of an earlier one of the same attempt."""
+        data = outcome if isinstance(outcome, bytes) else json.dumps(outcome).encode()
+        self._call("leave_outcome", attempt=attempt, data=base64.b64encode(data).decode())
+
+    def outcome(self, attempt: int) -> dict[str, Any] | None:
+        """How an attempt ended, if it has left that. What is no JSON object is noted and counts as none."""
+        found: dict[str, Any] | None = self._call("outcome", attempt=attempt)
+        return found
+
+    def latest(self) -> Ended | None:
+        """The newest outcome that can be read, and its attempt. There may be later attempts that left none."""
+        found = self._call("latest")
+        return None if found is None else Ended(*found)

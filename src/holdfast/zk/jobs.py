@@ -1,0 +1,286 @@
+"""Jobs as a client sees them: whatever can be read of them, and in words what cannot.
+
+One damaged job never keeps the others from being seen. Nothing here writes.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from holdfast.errors import Refused, Unavailable
+from holdfast.model.codec import Garbage, NewerSchema, decode
+from holdfast.model.job import NO_ATTEMPT, Lease, Progress, Report, Spec, State, Wanted
+from holdfast.model.names import Attempt, JobId, NodeId, is_name
+from holdfast.model.phase import Phase
+from holdfast.zk.client import Client, NoNode, Znode
+from holdfast.zk.paths import Paths
+from holdfast.zk.submission import NameRecord
+
+PIPELINED = 50
+"""Questions that are open at the same time. More would wait in line so long that the client took the server for dead."""
+SILENCE_S_MAX = 4.0
+AGAIN_S = 0.1
+PREFIX_MIN = 4
+"""Of an id. A shorter one is too easily a slip."""
+LISTED_MAX = 10
+
+Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What its znodes tell. A part that is missing or cannot be read is None, and `defects` says so."""
+
+    id: JobId
+    name: str | None
+    submitted_ms: int | None
+    spec: Spec | None = None
+    wanted: Wanted | None = None
+    state: State | None = None
+    lease: Lease | None = None
+    report: Report | None = None
+    given: Attempt = NO_ATTEMPT
+    """The last attempt that was given out, as the znode's version tells it; only looked at if the state does not tell."""
+    quarantined: bool = False
+    """Whether its record stands in quarantine."""
+    defects: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.id})" if self.name is not None else self.id
+
+    @property
+    def ended(self) -> bool:
+        return self.state is not None and self.state.phase.final
+
+    @property
+    def phase(self) -> Phase | None:
+        """None if nobody can tell."""
+        if self.quarantined and not self.ended:
+            return Phase.QUARANTINED
+        return self.state.phase if self.state is not None else None
+
+    @property
+    def reason(self) -> str:
+        if self.state is not None and (not self.defects or self.state.phase is Phase.QUARANTINED):
+            return self.state.reason
+        alive = f"attempt {self.lease.attempt} is alive on {self.lease.node}" if self.lease is not None else None
+        known = self.state.reason if self.state is not None else alive
+        return "; ".join((*self.defects, *([known] if known is not None else [])))
+
+    @property
+    def attempt(self) -> Attempt:
+        noted = self.state.attempt if self.state is not None else self.given
+        return max(noted, self.lease.attempt) if self.lease is not None else noted
+
+    @property
+    def restarts(self) -> int:
+        return self.state.restarts if self.state is not None else 0
+
+    @property
+    def node(self) -> NodeId | None:
+        if self.lease is not None:
+            return self.lease.node
+        return self.state.node if self.state is not None else None
+
+    @property
+    def progress(self) -> Progress:
+        """Of what is alive; otherwise how far it had come, at no speed."""
+        if self.lease is not None:
+            return self.lease.progress or Progress()
+        last = self.report.progress if self.report is not None else None
+        return replace(last, rows_per_second=None) if last is not None else Progress()
+
+    @property
+    def since(self) -> float | None:
+        """Wall time of its last change."""
+        if self.state is not None and self.state.events:
+            return self.state.events[-1].wall
+        return self.submitted_ms / 1000 if self.submitted_ms is not None else None
+
+
+def slots_used(jobs: Iterable[Job]) -> Counter[NodeId]:
+    """By node, counted as the leader counts them."""
+    used: Counter[NodeId] = Counter()
+    for job in jobs:
+        slots = job.spec.slots if job.spec is not None else 1
+        if job.lease is not None:
+            used[job.lease.node] += slots
+        elif job.state is not None and job.state.phase.occupies_slots and job.state.node is not None:
+            used[job.state.node] += slots
+    return used
+
+
+async def read_jobs(client: Client, paths: Paths, *, ended: bool) -> list[Job]:
+    """All that live, and with `ended` the others too. In no particular order."""
+    ids = [JobId(name) for name in await _children(client, paths.jobs)]
+    quarantined = set(await _children(client, paths.quarantine))
+    found = await _pipelined(lambda id: _read(client, paths, id, id in quarantined, ended=ended), ids)
+    return await _with_names(client, paths, [job for job in found if job is not None])
+
+
+async def read_job(client: Client, paths: Paths, id: JobId) -> Job | None:
+    """None if it is not there."""
+    quarantined = await client.exists(paths.quarantined(id)) is not None
+    job = await _read(client, paths, id, quarantined, ended=True)
+    return (await _with_names(client, paths, [job]))[0] if job is not None else None
+
+
+async def find_job(client: Client, paths: Paths, text: str) -> Job:
+    """By id, name or the beginning of an id. The name of a live job comes before those of jobs that ended."""
+    ids = sorted(map(JobId, await _children(client, paths.jobs)))
+    id = JobId(text) if text in ids else await _by_name(client, paths, ids, text) if is_name(text) else None
+    if id is None:
+        id = _by_beginning(ids, text)
+    job = await read_job(client, paths, id) if id is not None else None
+    if job is None:
+        raise Refused(f"there is no job '{text}'; 'holdfast ls --all' lists them")
+    return job
+
+
+async def _by_name(client: Client, paths: Paths, ids: list[JobId], name: str) -> JobId | None:
+    owner = await optional(client.get(paths.name(name)))
+    if owner is not None and (job := _owner(owner)) in ids:
+        return job
+    # A whole name comes before the beginning of an id: whoever types it means it.
+    specs = await _pipelined(lambda id: optional(client.get(paths.job(id, "spec"))), ids)
+    called = [(spec.stat.created_ms, id) for id, spec in zip(ids, specs, strict=True) if spec and _name_in(spec) == name]
+    return max(called)[1] if called else None
+
+
+def _by_beginning(ids: list[JobId], text: str) -> JobId | None:
+    fitting = [id for id in ids if id.startswith(text)] if len(text) >= PREFIX_MIN else []
+    if len(fitting) > 1:
+        listed = ", ".join(fitting[:LISTED_MAX]) + (" and others" if len(fitting) > LISTED_MAX else "")
+        raise Refused(f"'{text}' could be any of {len(fitting)} jobs: {listed}")
+    return fitting[0] if fitting else None
+
+
+async def _with_names(client: Client, paths: Paths, jobs: list[Job]) -> list[Job]:
+    """A job whose spec cannot be read is still known by the name that points to it."""
+    if all(job.name is not None for job in jobs):
+        return jobs
+    names = await _children(client, paths.names)
+    owners = await _pipelined(lambda name: optional(client.get(paths.name(name))), names)
+    called = {_owner(owner): name for name, owner in zip(names, owners, strict=True) if owner is not None}
+    return [job if job.name is not None else replace(job, name=called.get(job.id)) for job in jobs]
+
+
+def _owner(znode: Znode) -> JobId | None:
+    try:
+        return decode(NameRecord, znode.data, where="the name").job
+    except (Garbage, NewerSchema):
+        return None
+
+
+def _name_in(znode: Znode) -> str | None:
+    try:
+        return decode(Spec, znode.data, where="the spec").name
+    except (Garbage, NewerSchema):
+        return None
+
+
+async def _read(client: Client, paths: Paths, id: JobId, quarantined: bool, *, ended: bool) -> Job | None:
+    """None if it is gone, or has ended and such are not wanted."""
+
+    def part(name: str) -> Awaitable[Znode | None]:
+        return optional(client.get(paths.job(id, name)))
+
+    parts = _Parts()
+    znode = await part("state")
+    state = parts.take(State, znode, "state")
+    if state is not None and state.phase.final and not ended:
+        return None
+    wanted_parts = ["spec", "desired"]
+    if state is None or state.attempt != NO_ATTEMPT:
+        wanted_parts += ["lease", "report"]
+    if state is None:
+        wanted_parts.append("attempt")
+    # One after the other: it is other jobs that are read at the same time.
+    found = {name: await part(name) for name in wanted_parts}
+    if znode is None and not any(found.values()) and await client.exists(paths.job(id)) is None:
+        return None
+    report, attempt = found.get("report"), found.get("attempt")
+    spec = parts.take(Spec, found["spec"], "spec")
+    first = found["spec"] or found["desired"] or znode
+    return Job(
+        id=id,
+        name=spec.name if spec is not None else None,
+        submitted_ms=first.stat.created_ms if first is not None else None,
+        spec=spec,
+        wanted=parts.take(Wanted, found["desired"], "desired"),
+        state=state,
+        lease=parts.take(Lease, found.get("lease"), "lease", may_be_missing=True),
+        report=parts.take(Report, report, "report", may_be_missing=True) if report is not None and report.data else None,
+        given=Attempt(attempt.stat.version) if attempt is not None else NO_ATTEMPT,
+        quarantined=quarantined,
+        defects=tuple(parts.defects),
+    )
+
+
+class _Parts:
+    """Reads the parts of one job, and collects what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.defects: list[str] = []
+
+    def take(self, kind: type[Record], znode: Znode | None, what: str, *, may_be_missing: bool = False) -> Record | None:
+        if znode is None:
+            if not may_be_missing:
+                self.defects.append(f"it has no {what}")
+            return None
+        try:
+            return decode(kind, znode.data, where=f"its {what}")
+        except (Garbage, NewerSchema) as error:
+            self.defects.append(str(error))
+            return None
+
+
+async def _pipelined(ask: Callable[[Item], Awaitable[Answer]], items: Sequence[Item]) -> list[Answer]:
+    """In the order of the items, so many at a time that the server always has something to do.
+
+    A connection that is lost meanwhile costs only the questions that were open: on a busy machine it may happen every second,
+    and to begin with the first one each time would never come to an end.
+    """
+    loop = asyncio.get_running_loop()
+    answers: dict[int, Answer] = {}
+    line = iter(enumerate(items))
+    answered_at = loop.time()
+
+    async def insist(item: Item) -> Answer:
+        while True:
+            try:
+                return await ask(item)
+            except Unavailable:
+                if loop.time() > answered_at + SILENCE_S_MAX:
+                    raise
+                await asyncio.sleep(AGAIN_S)
+
+    async def work() -> None:
+        nonlocal answered_at
+        for index, item in line:
+            answers[index] = await insist(item)
+            answered_at = loop.time()
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(PIPELINED, len(items)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+    return [answers[index] for index in range(len(items))]
+
+
+async def optional(call: Awaitable[Answer]) -> Answer | None:
+    try:
+        return await call
+    except NoNode:
+        return None
+
+
+async def _children(client: Client, path: str) -> list[str]:
+    return await optional(client.children(path)) or []
