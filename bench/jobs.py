@@ -68,9 +68,8 @@ async def _measure(stack: contextlib.ExitStack, ensemble: Ensemble, directory: P
                 made = some.stop
             medians[size] = await asyncio.to_thread(_fail_over, nodes, size)
         few, many = SIZES
-        print(
-            f"  just started, {many} jobs take {ratio:.1f} times as long as {few} (linear would be {many / few:g})"
-        )
+        ratio = medians[many] / medians[few]
+        print(f"  just started, {many} jobs take {ratio:.1f} times as long as {few} (linear would be {many / few:g})")
         await asyncio.to_thread(_idle, nodes, ensemble)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.errors import Refused
 from holdfast.model.names import NodeId, is_name
+from holdfast.plan.keeping import Keep
 from holdfast.zk.settings import Digest, Ensemble, Tls, parse_connect
 from holdfast.zk.timing import Timing
 
@@ -29,6 +30,8 @@ KEYS = (
     Key("cluster.name", str, "default", "Which cluster: nodes and clients with the same name and ZooKeeper belong together."),
     Key("cluster.connect", str, None, "ZooKeeper servers, `HOST:PORT,HOST:PORT…[/PATH]`. Required."),
     Key("cluster.storage", str, "", "Code and checkpoints: a directory or URI that all reach. Default: in `node.dir`."),
+    Key("cluster.keep_ended_s", float, 604800.0, "How long the record of a job that ended is kept."),
+    Key("cluster.keep_ended_max", int, 1000, "How many of them are kept at most."),
     Key("node.id", str, "", "This node's name, unique in the cluster. Default: the machine's host name."),
     Key("node.dir", str, None, "The node's own directory, on a local disk. Required."),
     Key("node.slots", int, 4, "How many slots of work this node offers."),
@@ -65,6 +68,7 @@ class Config:
     timing: Timing
     storage: str
     stop_s: float
+    keep: Keep
 
 
 def load(path: Path) -> Config:
@@ -145,6 +149,7 @@ def _build(values: dict[str, Any], path: Path) -> Config:
         timing=timing,
         storage=values["cluster.storage"] or own_storage(Path(values["node.dir"])),
         stop_s=values["timing.stop_s"],
+        keep=Keep(ended_s=values["cluster.keep_ended_s"], ended_max=values["cluster.keep_ended_max"]),
     )
 
 

@@ -11,6 +11,7 @@ from holdfast.model.codec import decode, encode
 from holdfast.model.job import Desired, Ending, Outcome, Report, Spec, State
 from holdfast.model.names import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase
+from holdfast.plan.keeping import Keep
 from holdfast.runner.lease import LeaseHold, LeaseLost, NotOurs, Run
 from holdfast.zk.client import Client, Create, Delete, NoNode, SetData
 from holdfast.zk.paths import Paths
@@ -327,5 +328,41 @@ def test_a_leader_of_an_older_epoch_changes_nothing(backend: Backend) -> None:
         await cluster.leader.one_pass()
         assert cluster.leader.lost is not None
         assert (await cluster.state()).phase is Phase.PENDING
+
+    play(backend, scene)
+
+
+def test_what_ended_is_swept_whole_with_its_request_and_nothing_else(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        client, paths = cluster.client, cluster.paths
+        hold = await started(cluster)
+        other = Spec(name="other", script="o.py", blob="1" * 64)
+        await submit(client, paths, other, job=JobId("j2"), request="r2")
+        await hold.give_back(Outcome(Ending.FINISHED, "it is done"), None)
+        await cluster.passes()
+        sweeper = cluster.leader._swept()
+        sweeper._keep = Keep(ended_max=0)
+        sweeper._records_at = 0.0
+        await sweeper.sweep_if_due()
+        await client.sync(paths.jobs)
+        assert await client.children(paths.jobs) == ["j2"]
+        assert await client.children(paths.requests) == ["r2"]
+        assert await client.children(paths.names) == ["other"]
+
+    play(backend, scene)
+
+
+def test_what_came_back_to_life_by_hand_after_it_ended_is_not_swept(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        client, paths = cluster.client, cluster.paths
+        hold = await started(cluster)
+        await hold.give_back(Outcome(Ending.FINISHED, "it is done"), None)
+        await cluster.passes()
+        await client.commit([Create(paths.job(JOB, "lease"), b"noise", ephemeral=True)])
+        sweeper = cluster.leader._swept()
+        sweeper._keep = Keep(ended_max=0)
+        sweeper._records_at = 0.0
+        await sweeper.sweep_if_due()
+        assert await client.children(paths.jobs) == [JOB]
 
     play(backend, scene)

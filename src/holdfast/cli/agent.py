@@ -32,6 +32,9 @@ def main() -> int:
         logger = log.configure(component="agent", node=settings.node)
         directory = NodeDirectory(settings.directory)
         with directory.locked():
+            if settings.storage == config.own_storage(settings.directory):
+                # A place of somebody else's is not made: it may only not be mounted yet.
+                Path(settings.storage).mkdir(exist_ok=True)
             asyncio.run(_run(settings, config_file, directory, logger, accept="--accept-zookeeper" in sys.argv[2:]))
     except Refused as error:
         logger.error("cannot run", problem=str(error))
@@ -48,8 +51,6 @@ async def _run(settings: config.Config, config_file: Path, directory: NodeDirect
     address = http.address_of(listener)
     memory = directory.memory(forget=accept)
     _close_leftover_session(directory, logger)
-    if settings.storage == config.own_storage(settings.directory):
-        Path(settings.storage).mkdir(exist_ok=True)  # a place of somebody else's is not made: it may only not be mounted yet
     clock = SystemClock()
     paths = Paths(settings.cluster, prefix=settings.ensemble.chroot)
     commons = Commons(paths, storage=settings.storage, new_secret=lambda: secrets.token_hex(32))

@@ -8,16 +8,19 @@ from holdfast.clock import Clock
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.leader.apply import Apply
 from holdfast.leader.observe import Observer
+from holdfast.leader.sweep import SweepBlobs, Sweeper
 from holdfast.log import Log
 from holdfast.model.job import Event
 from holdfast.model.names import JobId
 from holdfast.plan import Command, Launch, Now, Quarantine, Settle, Snapshot, Withdraw, plan
+from holdfast.plan.keeping import Keep
 from holdfast.zk import outcome as outcomes
 from holdfast.zk.client import Client
 from holdfast.zk.paths import Paths
 from holdfast.zk.reign import Reign
 
 PIPELINED = 100
+KEEP = Keep()
 
 Tell = Callable[[JobId, Event], None]
 """Where the events of a job go, besides its own record."""
@@ -45,7 +48,17 @@ class Work:
 
 class Leader:
     def __init__(
-        self, client: Client, paths: Paths, reign: Reign, *, clock: Clock, pace: Pace, log: Log, tell: Tell = lambda *_: None
+        self,
+        client: Client,
+        paths: Paths,
+        reign: Reign,
+        *,
+        clock: Clock,
+        pace: Pace,
+        log: Log,
+        tell: Tell = lambda *_: None,
+        keep: Keep = KEEP,
+        sweep_blobs: SweepBlobs | None = None,
     ) -> None:
         self._paths = paths
         self._reign = reign
@@ -56,6 +69,10 @@ class Leader:
         self.observer = Observer(client, paths, clock)
         self.lost: str | None = None
         """Why this reign is over, once that is known."""
+        self._client = client
+        self._sweeper: Sweeper | None = None
+        self._keep = keep
+        self._sweep_blobs = sweep_blobs
         self.work = Work()
         self._began_at = clock.boottime()
         self._confirmed = False
@@ -83,7 +100,23 @@ class Leader:
                 break
             done += sum(await asyncio.gather(*(self._carry_out(command) for command in commands[first : first + PIPELINED])))
         self._account(snapshot, done, began_at)
+        if self.lost is None:
+            await self._swept().sweep_if_due()
         return done
+
+    def _swept(self) -> Sweeper:
+        if self._sweeper is None:
+            self._sweeper = Sweeper(
+                self._client,
+                self._paths,
+                self._reign,
+                self.observer,
+                clock=self._clock,
+                keep=self._keep,
+                log=self._log,
+                sweep_blobs=self._sweep_blobs,
+            )
+        return self._sweeper
 
     def _account(self, snapshot: Snapshot, done: int, began_at: float) -> None:
         now = self._clock.boottime()

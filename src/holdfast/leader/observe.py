@@ -12,6 +12,7 @@ from typing import TypeVar
 from holdfast.clock import Clock
 from holdfast.leader.sight import JobSight
 from holdfast.model.codec import Garbage, decode
+from holdfast.model.job import State
 from holdfast.model.names import Epoch, JobId, NodeId
 from holdfast.model.records import NodeRecord
 from holdfast.plan.snapshot import NodeView, Snapshot
@@ -231,6 +232,10 @@ class Observer:
     def count(self) -> tuple[int, int]:
         """Jobs, and how many of them are alive."""
         return len(self._jobs), sum(sight.lease is not None for sight in self._jobs.values())
+
+    def ended(self) -> list[tuple[JobId, State]]:
+        states = ((id, sight.view.state) for id, sight in self._jobs.items() if sight.ended)
+        return [(id, state) for id, state in states if isinstance(state, State)]
 
     def sight(self, job: JobId) -> JobSight | None:
         return self._jobs.get(job)

@@ -14,6 +14,7 @@ from holdfast.node.duties import Duties
 from holdfast.node.eventlog import EventLog
 from holdfast.node.hands import Hands
 from holdfast.node.promises import Promises, boot_id
+from holdfast.storage import open_storage
 from holdfast.zk.client import Client
 from holdfast.zk.paths import Paths
 from holdfast.zk.reign import Reign
@@ -59,6 +60,9 @@ class NodeWork:
         if self._duties is not None:
             self._duties.a_runner_died()
 
+    def _sweep_blobs(self, named: Callable[[], set[str]]) -> list[str]:
+        return open_storage(self._settings.storage).sweep(named, self._clock.wall())
+
     def _leader(self, client: Client, reign: Reign) -> Leader:
         return Leader(
             client,
@@ -68,4 +72,6 @@ class NodeWork:
             pace=Pace(margin_s=self._settings.timing.margin_s),
             log=self._log,
             tell=self._events.append,
+            keep=self._settings.keep,
+            sweep_blobs=self._sweep_blobs,
         )

@@ -11,8 +11,8 @@ from holdfast.storage.local import open_local
 from holdfast.storage.location import Location
 
 Note = Callable[[str], None]
-SILENCE_S = 90.0
-"""How long a store that needs pyarrow may not move a byte: longer than the tries of its client take together."""
+SILENCE_S = 60.0
+"""How long a store that needs pyarrow may move no byte and give no answer. pyarrow alone would wait for minutes."""
 
 
 class Caller(Protocol):

@@ -176,9 +176,13 @@ class NetworkClient:
     def _empty_inbox(self) -> None:
         # First this, then the look: what comes in between is announced once more than needed, and never once too few.
         self._inbox_announced = False
-        while self._inbox:
-            callback, arguments = self._inbox.popleft()
-            callback(*arguments)
+        try:
+            while self._inbox:
+                callback, arguments = self._inbox.popleft()
+                callback(*arguments)
+        finally:
+            if self._inbox:  # whoever failed fails alone
+                self._loop.call_soon(self._empty_inbox)
 
     # Calls
 
