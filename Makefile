@@ -43,7 +43,7 @@ bench: java $(SET_UP) ## the figures, measured here and now
 	@$(BIN)/python -m bench
 
 lock: ## resolve pyproject.toml into requirements.lock (needs uv)
-	@uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra spark --group dev pyproject.toml -o requirements.lock
+	@uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra spark --extra remote --group dev pyproject.toml -o requirements.lock
 
 clean: ## forget the virtual environment and everything built
 	rm -rf .venv .build dist .mypy_cache .ruff_cache .hypothesis
