@@ -17,7 +17,7 @@ from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
 from holdfast.runner.classify import classify
 from holdfast.runner.command import Command
 from holdfast.runner.lease import Run
-from holdfast.runner.memory import kernel_oom_kills
+from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
 from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
 from holdfast.runner.supervision import Supervision
 from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage
@@ -67,6 +67,7 @@ class DriverWork:
             return Outcome(Ending.LOST, f"it could not be started on {self._run.node}: {error.strerror or error}")
 
     async def _perform(self, spec: Spec, before: Report | None) -> Outcome:
+        limit = limit_of(spec)
         command = Command(self._run, spec, self._directory, self._storage)
         await self._claim(command.checkpoint, before)
         await self._fetch(command)
@@ -80,12 +81,18 @@ class DriverWork:
             self._stop_if_asked()
             self.driver_pid = await self._supervision.start(command.line, command.environment(os.environ), command.work)
             self._log.info("driver started", pid=self.driver_pid)
+            watch = asyncio.ensure_future(self._watch_memory(limit)) if limit is not None else None
             status = await self._supervision.exited
             died_at = self._clock.boottime()
+            if watch is not None:
+                watch.cancel()
             await self._supervision.emptied
             return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills)
         finally:
             await self._supervision.close()
+
+    async def _watch_memory(self, limit: int) -> None:
+        self.end(await exceeded(self._run.nonce, limit))
 
     def _stop_if_asked(self) -> None:
         if self._cause is not None:
