@@ -5,19 +5,19 @@ place is therefore a file, by its inode and how it begins, and a position in it;
 """
 
 import contextlib
-import hmac
 import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from holdfast.api.authority import Secret, refusal
 from holdfast.model.names import Attempt, JobId, is_name
 from holdfast.runner.place import BURIED, DRIVER_LOG, OUTCOME, attempt_directory
 
@@ -40,28 +40,17 @@ _PLACE = re.compile("([0-9]{1,20})-([0-9]{1,10})-([0-9]{1,15})")
 _ROTATED = re.compile(re.escape(DRIVER_LOG) + r"(?:\.([0-9]{1,4}))?")
 
 
-def routes(attempts: Path, secret: Callable[[], str | None]) -> list[Route]:
-    """`secret` gives what the cluster's members know each other by, or None as long as that is not known."""
-
+def routes(attempts: Path, secret: Secret) -> list[Route]:
     # Not a coroutine: Starlette runs it on a thread, where it may wait for the disk.
     def logs(request: Request) -> Response:
-        refusal = _refusal(request.headers.get("authorization", ""), secret())
-        return refusal if refusal is not None else _answer(request, attempts)
+        denied = refusal(request, secret)
+        return denied if denied is not None else _answer(request, attempts)
 
     return [Route("/v1/jobs/{job}/logs", logs)]
 
 
-def _refusal(authorization: str, secret: str | None) -> Response | None:
-    if secret is None:
-        return _problem(503, "this node does not know the cluster's secret yet")
-    scheme, _, token = authorization.partition(" ")
-    if scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), secret.encode()):
-        return None
-    return _problem(401, "the cluster's secret is needed to read logs, as a bearer token", {"WWW-Authenticate": "Bearer"})
-
-
-def _problem(code: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"problem": sentence}, status_code=code, headers=headers)
+def _problem(code: int, sentence: str) -> Response:
+    return PlainTextResponse(sentence, status_code=code)
 
 
 def _answer(request: Request, attempts: Path) -> Response:

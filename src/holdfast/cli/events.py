@@ -14,14 +14,13 @@ from holdfast.cli.completion import job_argument
 from holdfast.cli.plain import plain
 from holdfast.cli.session import read
 from holdfast.cli.target import find, target_options
-from holdfast.cli.terminal import UNKNOWN, console, phase_text, print_hanging
+from holdfast.cli.terminal import UNKNOWN, console, padded_phase, print_hanging
 from holdfast.cli.times import iso, stamp
 from holdfast.model.job import Event
 from holdfast.zk.client import Client
 from holdfast.zk.jobs import Job, find_job, read_jobs
 from holdfast.zk.paths import Paths
 
-PHASE_WIDTH = 11
 NAME_WIDTH_MAX = 24
 
 
@@ -43,7 +42,7 @@ def events(
     target = find(directory, connect, cluster_name)
     happened = happenings(read(target, lambda client: _jobs(client, target.paths, job)))[-limit:]
     if as_json:
-        click.echo(json.dumps([_as_json(happening) for happening in happened], indent=2))
+        click.echo(json.dumps([happening_as_json(happening) for happening in happened], indent=2))
     else:
         print_happenings(console(), happened, named=job is None)
 
@@ -57,7 +56,7 @@ def happenings(jobs: list[Job]) -> list[Happening]:
     return sorted(found, key=lambda each: (each.event.wall, each.job.id, each.event.number))
 
 
-def _as_json(happening: Happening) -> dict[str, Any]:
+def happening_as_json(happening: Happening) -> dict[str, Any]:
     event = happening.event
     return {
         "time": iso(event.wall),
@@ -88,6 +87,5 @@ def print_happenings(screen: Console, happened: list[Happening], *, named: bool)
             name = Text(names[index])
             name.truncate(name_width, overflow="ellipsis", pad=True)
             head.append_text(name).append("  ")
-        head.append_text(phase_text(each.event.phase))
-        head.append(" " * (PHASE_WIDTH - len(each.event.phase) + 2))
+        head.append_text(padded_phase(each.event.phase))
         print_hanging(screen, head, plain(each.event.reason))

@@ -1,6 +1,7 @@
 """One question to a node over HTTP. Only as much of HTTP as our own nodes speak, and nothing that an interruption waits for."""
 
 import asyncio
+import os
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -26,7 +27,9 @@ async def get(address: str, path: str, *, token: str) -> Reply:
     except TimeoutError:
         raise Unavailable(f"the node at {address} does not answer") from None
     except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-        because = getattr(error, "strerror", None) or str(error)
+        # asyncio puts sentences of its own into strerror.
+        number = error.errno if isinstance(error, OSError) else None
+        because = os.strerror(number) if number is not None and number > 0 else str(error)
         raise Unavailable(f"the node at {address} does not answer ({because})") from error
 
 

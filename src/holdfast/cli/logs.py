@@ -80,7 +80,8 @@ class Pursuit:
         self._job = job
         self._log = log
         self._seen: Seen | None = None
-        self._told: dict[str, str] = {}
+        self._standing = ""
+        self._trouble: dict[str, str] = {}
         self._answered_at = self._read_at = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
@@ -91,55 +92,56 @@ class Pursuit:
                 looked_at = loop.time()
                 await self._look()
             caught_up = await self._read()
-            if self._seen is not None and await self._is_done(self._seen.job, caught_up):
+            if self._seen is not None and self._is_done(self._seen.job, caught_up):
                 return
             if loop.time() - self._answered_at > OUTAGE_S:
-                raise Unavailable(f"nothing has answered for {OUTAGE_S:g} s: {'; '.join(self._told.values())}")
+                raise Unavailable(f"nothing has answered for {OUTAGE_S:g} s: {'; '.join(self._trouble.values())}")
             await asyncio.sleep(POLL_S)
 
     async def _look(self) -> None:
         try:
             self._seen = await self._conversation.ask(lambda client: look(client, self._target.paths, self._job.id))
         except Unavailable as error:
-            self._tell("zookeeper", f"{error}; still following")
+            self._complain("zookeeper", error)
             return
         self._answered()
-        self._told.pop("zookeeper", None)
+        self._trouble.pop("zookeeper", None)
         job = self._seen.job
-        if job.phase is not Phase.RUNNING:
-            self._tell("phase", f"{job.label} is {job.phase or 'in an unknown phase'}: {job.reason}")
-        else:
-            self._told.pop("phase", None)
+        standing = f"{job.label} is {job.phase or 'in an unknown phase'}: {job.reason}"
+        if job.phase is not Phase.RUNNING and standing != self._standing:
+            _say(standing)
+        self._standing = standing
 
     async def _read(self) -> bool:
         """Whether everything has been read that there is now."""
-        if self._seen is None or self._seen.job.attempt < self._log.attempt:
+        if self._seen is None or not _has_begun(self._seen.job, self._log.attempt):
             return False
         try:
             await _drain(self._log, self._seen)
         except HoldfastError as error:
-            self._tell("node", f"{error}; still following")
+            self._complain("node", error)
             return False
         self._answered()
         self._read_at = self._answered_at
-        self._told.pop("node", None)
+        self._trouble.pop("node", None)
         return True
 
-    async def _is_done(self, job: Job, caught_up: bool) -> bool:
+    def _is_done(self, job: Job, caught_up: bool) -> bool:
         """Whether there is nothing left to follow. Goes on to the next attempt, if there is one."""
+        if job.ended and job.attempt < self._log.attempt:
+            return True  # it ended before it began
         over = job.ended or job.attempt > self._log.attempt
         given_up = asyncio.get_running_loop().time() - self._read_at > MOVE_ON_S
         if not over or not (caught_up or given_up):
             return False
         if not caught_up:
-            _say(
-                f"the rest of what attempt {self._log.attempt} printed cannot be had: {self._told.get('node', 'nobody has it')}"
-            )
+            because = self._trouble.get("node", "nobody has it")
+            _say(f"the rest of what attempt {self._log.attempt} printed cannot be had: {because}")
         if job.attempt <= self._log.attempt:
             return True
         self._log = AttemptLog(job.id, Attempt(self._log.attempt + 1))
         self._read_at = asyncio.get_running_loop().time()
-        self._told.clear()
+        self._trouble.pop("node", None)
         node = job.node if job.attempt == self._log.attempt else None
         _say(f"attempt {self._log.attempt}" + (f" on {node}" if node is not None else ""))
         return False
@@ -147,11 +149,15 @@ class Pursuit:
     def _answered(self) -> None:
         self._answered_at = asyncio.get_running_loop().time()
 
-    def _tell(self, what: str, sentence: str) -> None:
-        """Once, until it changes."""
-        if self._told.get(what) != sentence:
-            self._told[what] = sentence
-            _say(sentence)
+    def _complain(self, about: str, error: HoldfastError) -> None:
+        """Once, until it is over."""
+        if about not in self._trouble:
+            _say(f"{error}; still following")
+        self._trouble[about] = str(error)
+
+
+def _has_begun(job: Job, attempt: Attempt) -> bool:
+    return job.attempt > attempt or (job.attempt == attempt and job.phase is not Phase.STARTING)
 
 
 def _say(sentence: str) -> None:

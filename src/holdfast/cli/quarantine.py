@@ -17,7 +17,7 @@ from holdfast.cli.conversation import act
 from holdfast.cli.plain import plain
 from holdfast.cli.session import read
 from holdfast.cli.target import Target, find, target_options
-from holdfast.cli.terminal import UNKNOWN, Column, console, print_hanging, print_table
+from holdfast.cli.terminal import UNKNOWN, Column, console, is_terminal, print_hanging, print_table
 from holdfast.cli.times import age, iso, stamp
 from holdfast.errors import Refused
 from holdfast.zk import quarantine as transactions
@@ -210,7 +210,7 @@ def discard(
     case = read(target, lambda client: _case(client, target.paths, job))
     label = f"{case.name} ({plain(case.aside.job)})"
     if not yes:
-        if not sys.stdin.isatty():
+        if not is_terminal(sys.stdin):
             raise Refused(f"discarding {label} deletes its record for good: say --yes")
         click.echo(f"{label}: {case.reason}")
         click.confirm("Delete its record for good?", abort=True)

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.cli.completion import job_argument
-from holdfast.cli.events import happenings, print_happenings
+from holdfast.cli.events import happening_as_json, happenings, print_happenings
 from holdfast.cli.jobs import job_as_json, number
 from holdfast.cli.plain import plain
 from holdfast.cli.session import read
 from holdfast.cli.target import find, target_options
 from holdfast.cli.terminal import UNKNOWN, console, phase_text, print_hanging
-from holdfast.cli.times import age, iso, stamp
+from holdfast.cli.times import age, stamp
 from holdfast.model.job import Desired
 from holdfast.model.phase import Phase
 from holdfast.zk.client import Client
@@ -44,9 +44,7 @@ def show(directory: Path | None, connect: str | None, cluster_name: str | None, 
     found, view = read(target, lambda client: _look(client, target.paths, job))
     if as_json:
         spec = asdict(found.spec) if found.spec is not None else None
-        events = [
-            {**asdict(event), "wall": iso(event.wall)} for event in (found.state.events if found.state is not None else ())
-        ]
+        events = [happening_as_json(happening) for happening in happenings([found])]
         click.echo(json.dumps({**job_as_json(found), "spec": spec, "events": events}, indent=2))
     else:
         _print(console(), found, view, time.time())

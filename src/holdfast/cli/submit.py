@@ -13,6 +13,7 @@ from holdfast.cli.plain import plain
 from holdfast.cli.proposal import Proposal, propose
 from holdfast.cli.session import read
 from holdfast.cli.target import Target, find, target_options
+from holdfast.cli.terminal import console, is_terminal
 from holdfast.cli.waiting import Verdict, refuse_bad, say, wait
 from holdfast.errors import HoldfastError, Refused
 from holdfast.model.job import Desired, Spec, State, Wanted
@@ -140,11 +141,9 @@ async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Jo
 
 
 def _upload(storage: Storage, files: tuple[Path, ...]) -> dict[Path, str]:
-    if sum(map(_size, files)) < BAR_BYTES_MIN or not sys.stderr.isatty():
+    if sum(map(_size, files)) < BAR_BYTES_MIN or not is_terminal(sys.stderr):
         return {file: storage.put(file) for file in files}
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from holdfast.cli.terminal import console
 
     blobs: dict[Path, str] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -12,6 +13,7 @@ from holdfast.model.phase import Phase
 
 UNKNOWN = "?"
 GAP = 2
+PHASE_WIDTH = max(map(len, Phase))
 BESIDE_WIDTH_MIN = 130
 """On a narrower terminal, remarks stand below the line that they belong to."""
 REMARK_WIDTH_MIN = 45
@@ -31,14 +33,25 @@ _COLOURS = {
 }
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """A stream that was closed before we were started is None."""
+    return stream is not None and stream.isatty()
+
+
 def console(*, stderr: bool = False) -> Console:
     """As wide as the terminal; without one nothing is cut, because somebody will search it."""
-    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    terminal = is_terminal(sys.stderr if stderr else sys.stdout)
     return Console(stderr=stderr, emoji=False, markup=False, highlight=False, width=None if terminal else PIPED_WIDTH)
 
 
 def phase_text(phase: Phase | None) -> Text:
     return Text(phase if phase is not None else UNKNOWN, style=_COLOURS[phase] if phase is not None else "bold red")
+
+
+def padded_phase(phase: Phase | None) -> Text:
+    """So that what follows stands in line."""
+    text = phase_text(phase)
+    return Text.assemble(text, " " * (PHASE_WIDTH - len(text) + GAP))
 
 
 @dataclass(frozen=True, slots=True)

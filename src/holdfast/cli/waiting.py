@@ -11,7 +11,7 @@ from rich.text import Text
 from holdfast.cli.conversation import Conversation
 from holdfast.cli.plain import plain
 from holdfast.cli.target import Target
-from holdfast.cli.terminal import UNKNOWN, console, phase_text, print_hanging
+from holdfast.cli.terminal import UNKNOWN, console, padded_phase, print_hanging
 from holdfast.cli.times import stamp
 from holdfast.errors import Refused
 from holdfast.model.names import JobId
@@ -68,8 +68,8 @@ async def _wait(target: Target, id: JobId, judge: Judge) -> tuple[Job, Verdict]:
 
 def _tell(job: Job) -> None:
     now = time.time()
-    head = Text.assemble((f"{stamp(now, now)}  ", "dim"), phase_text(job.phase))
-    print_hanging(console(stderr=True), head.append("  "), plain(job.reason))
+    head = Text.assemble((f"{stamp(now, now)}  ", "dim"), padded_phase(job.phase))
+    print_hanging(console(stderr=True), head, plain(job.reason))
 
 
 def say(sentence: str) -> None:

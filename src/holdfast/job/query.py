@@ -1,17 +1,20 @@
 """One streaming query, as this package sees it. The only module that knows Spark's internals.
 
-Spark's own `stop` interrupts the batch that runs: what a Python `foreachBatch` did is done, but not committed, and the
-next attempt does it again. So a stream is told that it is over by its internal state, which it looks at between two
-batches only.
+Spark's own `stop` interrupts the batch that runs: what a Python `foreachBatch` did is done, but not committed, and the next
+attempt does it again. A stream whose internal state is TERMINATED ends by itself instead, after the batch that it is at. But it
+also looks at that state just before it executes a batch that it has planned and written down, and then interrupts itself. So the
+state may only be set while the stream is past that point, or between two batches. `Classic` holds the lock that a stream needs
+to plan a batch and to commit one, looks where the stream's thread is, and sets the state if that is a good place.
 """
 
 import json
+import time
 from typing import Any
 
 from holdfast.job.log import say
 
-_IN_A_BATCH = "executeOneBatch"
-"""The method of a stream's thread that looks at the state first, then plans, runs and commits one batch."""
+PLANNING_S = 0.5
+"""How long a stream that plans is watched with its lock in hand. It can execute the batch meanwhile, but not commit it."""
 
 
 def of(query: Any) -> "Query":
@@ -83,33 +86,85 @@ class Classic(Query):
         return json.loads(progress.json()) if progress else None
 
     def stop(self) -> None:
-        if self._thread is not None and self._let_the_batch_end():
-            return
-        if not self.ended():
-            self._java.stop()
-
-    def _let_the_batch_end(self) -> bool:
-        """True while a batch is being made. Then none begins, and a thread that sleeps until a trigger can be woken."""
         try:
-            if not self._told:
-                state = self._execution.state()
-                over = f"{state.get().getClass().getPackageName()}.TERMINATED$"
-                state.set(getattr(_java(over), "MODULE$"))
-                self._told = True
-            return _IN_A_BATCH in self._stack() or bool(self._java.status().isTriggerActive())
+            gently = self._thread is not None and _calls_stay_on_one_thread()
+            self._told = self._told or (gently and self._tell())
+            sleeps = self._told and self._place().sleeps_between_batches
         except Exception as error:  # noqa: BLE001 as above
+            gently = False
             if not self.ended():
                 say(f"the query {self.label} is stopped at once: a batch cannot be waited for ({type(error).__name__})")
+        if (not gently or sleeps) and not self.ended():
+            self._java.stop()
+
+    def _tell(self) -> bool:
+        """Whether the stream knows now that this batch is its last."""
+        lock, state = self._execution.awaitProgressLock(), self._execution.state()
+        over = getattr(_java_class(f"{state.get().getClass().getPackageName()}.TERMINATED$"), "MODULE$")
+        if not lock.tryLock():
+            return False  # it plans a batch, or commits one
+        try:
+            give_up_at = time.monotonic() + PLANNING_S
+            while (place := self._place()).plans and time.monotonic() < give_up_at:
+                pass
+            before = state.get()
+            if not place.good:
+                return False
+            state.compareAndSet(before, over)
+            if self._place().good:
+                return True
+            # It has begun to plan in between, and waits for the lock: it must not find out now.
+            state.compareAndSet(over, before)
             return False
+        finally:
+            lock.unlock()
 
-    def _stack(self) -> str:
-        """Where the stream's thread is, in one answer instead of one for each frame."""
-        witness = _java("java.lang.Throwable")()
+    def _place(self) -> "_Place":
+        """Where the stream's thread is, by one question instead of one for each frame."""
+        witness = _java_class("java.lang.Throwable")()
         witness.setStackTrace(self._thread.getStackTrace())
-        return str(_java("org.apache.spark.util.Utils").exceptionString(witness))
+        return _Place(str(_java_class("org.apache.spark.util.Utils").exceptionString(witness)))
 
 
-def _java(name: str) -> Any:
+class _Place:
+    """What the stack of a stream's thread says."""
+
+    def __init__(self, stack: str) -> None:
+        self._stack = stack
+
+    @property
+    def good(self) -> bool:
+        """Whether it will look at its state next when it is between two batches."""
+        if self._in("executeOneBatch"):
+            executes = self._in("withNewExecutionId") or self._in("withProgressLocked")
+            return executes if self._in("runBatch") else self._waits_for_data
+        return True
+
+    @property
+    def plans(self) -> bool:
+        return self._in("runBatch") and not self.good
+
+    @property
+    def sleeps_between_batches(self) -> bool:
+        return self._in("runActivatedStream") and not self._in("executeOneBatch")
+
+    @property
+    def _waits_for_data(self) -> bool:
+        top = self._stack.split("\n", 2)[1:2]
+        return "Thread.sleep" in "".join(top) and not self._in("constructNextBatch")
+
+    def _in(self, method: str) -> bool:
+        return f".{method}(" in self._stack or f"$anonfun${method}$" in self._stack
+
+
+def _java_class(name: str) -> Any:
     from pyspark import SparkContext
 
     return getattr(SparkContext._jvm, name)
+
+
+def _calls_stay_on_one_thread() -> bool:
+    """Whoever takes a lock must be able to give it back: all calls of a Python thread go to one Java thread, by default."""
+    from pyspark import SparkContext
+
+    return type(SparkContext._gateway).__name__ == "ClientServer"

@@ -9,7 +9,7 @@ from holdfast.job.queries import Queries
 from holdfast.job.stopping import Stop
 
 LOOK_S = 0.2
-STOPPING_LOOK_S = 0.05
+STOPPING_LOOK_S = 0.02
 REPORT_S = 1.0
 FINISH_S = 3.0
 

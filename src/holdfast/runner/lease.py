@@ -54,14 +54,17 @@ class LeaseHold:
         self._version = 0
         self._report: Report | None = None
         self._report_version = 0
+        self._perhaps: tuple[NodeId, ...] = ()
+        """The failsafe set of a report of which it is not known whether it was written."""
 
     def _path(self, part: str) -> str:
         return self._paths.job(self._run.job, part)
 
     @property
     def failsafe(self) -> tuple[NodeId, ...]:
-        """The nodes that the report names: only their promises count."""
-        return self._report.failsafe if self._report is not None else ()
+        """The nodes that the report names, or may name: a later attempt can be started on each of them."""
+        named = self._report.failsafe if self._report is not None else ()
+        return tuple(sorted({*named, *self._perhaps}))
 
     async def take(self, *, wall: float, failsafe: tuple[NodeId, ...]) -> Taken:
         """Raises NotOurs, and what a Client raises."""
@@ -132,8 +135,10 @@ class LeaseHold:
         report = replace(self._report, failsafe=failsafe)
         if report != self._report:
             operations.append(SetData(self._path("report"), encode(report), self._report_version))
+            self._perhaps = tuple({*self._perhaps, *failsafe})
         outcome = await self._client.commit(operations)
         if isinstance(outcome, Committed):
+            self._perhaps = ()
             self._version = _version(outcome.results[0])
             if len(operations) > 1:
                 self._report, self._report_version = report, _version(outcome.results[1])
@@ -151,7 +156,7 @@ class LeaseHold:
         report = decode(Report, znode.data, where="its report")
         if (report.attempt, report.nonce) != (self._run.attempt, self._run.nonce) or report.dead:
             raise LeaseLost("the report speaks of somebody else, or of our death")
-        self._report, self._report_version = report, znode.stat.version
+        self._report, self._report_version, self._perhaps = report, znode.stat.version, ()
 
     async def give_back(self, outcome: Outcome, progress: Progress | None) -> None:
         """The outcome, the certificate that every process is gone, and the end of the lease, as one. Raises LeaseLost."""

@@ -295,8 +295,9 @@ class Runner:
         sent_at = self._clock.boottime()
         if not await self._peers.promise(addresses, self._run, period_s):
             return
-        self._promised_until = max(self._promised_until, sent_at + period_s - self._timing.kill_s)
-        self._granted_s = period_s - self._timing.kill_s
+        # Less the margin, not only the time to kill: a watchdog that stands still is noticed only after the deadline.
+        self._granted_s = period_s - self._timing.margin_s
+        self._promised_until = max(self._promised_until, sent_at + self._granted_s)
         self._log.info("promised", nodes=list(failsafe), left_s=round(self._deadline - self._clock.boottime(), 1))
         self._renew()
 

@@ -6,8 +6,9 @@ the tree too, marked or not, as long as the line to them can be seen. Standard l
 How a look can go wrong, and what is done about it:
 - A process that is just replacing its program (exec) has no environment for a moment. The kernel shows that none has been laid
   out yet, so the process is looked at again.
-- A child may be born with a low pid behind the reader, while its parent ends before the reader comes to it. The next look sees
-  the child. So nothing is called empty before two looks in a row have found nothing.
+- A process may end after it was listed and before it was looked at, with a child that is not on the list. So the list is read
+  again, until everybody on it has been looked at alive. Pids are listed upwards, so newcomers are ahead of the reader. For the
+  one that was born behind it, when pids had begun anew, nothing is called empty before two looks have found nothing.
 - A pid may change hands. Everything about a process is read through one open directory of it, which never leads to another one,
   and a signal goes through a pidfd that was checked against the start time.
 """
@@ -19,8 +20,10 @@ import time
 VARIABLE = "HOLDFAST_NONCE"
 KILL_S = 5.0
 """How long `kill` tries. What is left then cannot be interrupted, or belongs to another user."""
-EXEC_S = 0.5
-"""How long a process may be in the middle of exec. One that stays like that is not taken for one of the tree."""
+SCAN_S = 0.5
+SCAN_ROUNDS = 20
+"""How long, and how often at least, the list of processes is read again because of one that came and went, or is in the middle
+of exec. One that stays like that is not taken for one of the tree."""
 
 _KERNEL_THREAD = 0x00200000
 _EXITING = 0x00000004
@@ -59,12 +62,13 @@ class Process:
 
 
 class _Sighting:
-    """What one look at a process that is not dead has shown."""
+    """What one look at a process has shown."""
 
     __slots__ = ("marked", "process")
 
-    def __init__(self, process: Process, marked: bool | None) -> None:
+    def __init__(self, process: Process | None, marked: bool | None) -> None:
         self.process = process
+        """None: it is dead, and only nobody has waited for it."""
         self.marked = marked
         """None: it cannot be told yet."""
 
@@ -130,26 +134,31 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _scan(mark: bytes, own: bool, *, hold: bool = False) -> list[Process]:
-    """One look at every process there is. With `hold`, those that are found stand still from then on."""
+    """A look at every process there is. With `hold`, those that are found stand still from then on."""
     me = os.getpid()
     seen: dict[int, _Sighting] = {}
     held: dict[int, Process] = {}
-    undecided = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != me]
-    give_up_at = time.monotonic() + EXEC_S
+    rounds = 0
+    give_up_at = time.monotonic() + SCAN_S
     while True:
-        for pid in undecided:
+        missed = False
+        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+            if pid == me or (pid in seen and seen[pid].marked is not None):
+                continue
             sighting = _Sighting(held[pid], True) if pid in held else _look(pid, mark)
             if sighting is None:
                 seen.pop(pid, None)
+                missed = True
                 continue
             seen[pid] = sighting
-            if hold and sighting.marked:
+            missed = missed or sighting.process is None or sighting.marked is None
+            if sighting.marked is None:
+                time.sleep(0.001)
+            if hold and sighting.marked and sighting.process is not None:
                 _hold(sighting.process, held)
-        undecided = [pid for pid in undecided if pid in seen and seen[pid].marked is None]
-        if not undecided or time.monotonic() > give_up_at:
-            break
-        time.sleep(0.001)
-    return list({**held, **_with_descendants(seen, me if own else None)}.values())
+        rounds += 1
+        if not missed or (rounds >= SCAN_ROUNDS and time.monotonic() > give_up_at):
+            return list({**held, **_with_descendants(seen, me if own else None)}.values())
 
 
 def _hold(process: Process, held: dict[int, Process]) -> None:
@@ -196,9 +205,12 @@ def _process(pid: int, fields: list[bytes]) -> Process | None:
 def _with_descendants(seen: dict[int, _Sighting], root: int | None) -> dict[int, Process]:
     """Those that are marked, and all that descend from them or from `root`."""
     children: dict[int, list[Process]] = {}
-    for sighting in seen.values():
-        children.setdefault(sighting.process.parent, []).append(sighting.process)
-    tree = {pid: sighting.process for pid, sighting in seen.items() if sighting.marked}
+    tree: dict[int, Process] = {}
+    for pid, sighting in seen.items():
+        if sighting.process is not None:
+            children.setdefault(sighting.process.parent, []).append(sighting.process)
+            if sighting.marked:
+                tree[pid] = sighting.process
     if root is not None:
         tree.update((child.pid, child) for child in children.get(root, ()))
     fresh = list(tree.values())
@@ -213,25 +225,26 @@ def _with_descendants(seen: dict[int, _Sighting], root: int | None) -> dict[int,
 
 
 def _look(pid: int, mark: bytes) -> _Sighting | None:
-    """None if there is no such process, or only a dead one that nobody has waited for, or if it is hidden from this user.
+    """None if there is no such process any more.
 
     Any other trouble (no descriptors, no memory) is raised: a process that could not be looked at is not one that is gone.
     """
     try:
         directory = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+    except (FileNotFoundError, ProcessLookupError):
         return None
+    except PermissionError:
+        return _Sighting(None, False)  # hidden from this user, whose processes are not
     try:
         environment = _environment(directory, "environ")
         fields = _fields(_read(directory, "stat"))
         process = _process(pid, fields)
-        if process is None:
-            return None
-        if environment == b"" and int(fields[17]) > 1:
+        if process is not None and environment == b"" and int(fields[17]) > 1:
             environment = _environment_of_threads(directory)
         if environment:
             return _Sighting(process, mark in environment.split(b"\0"))
-        return _Sighting(process, None if environment == b"" and _may_get_an_environment(fields) else False)
+        unknown = process is not None and environment == b"" and _may_get_an_environment(fields)
+        return _Sighting(process, None if unknown else False)
     except (FileNotFoundError, ProcessLookupError):
         return None
     finally:

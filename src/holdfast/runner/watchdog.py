@@ -217,8 +217,9 @@ class Watchdog:
             os.close(theirs)
         self._nonce, self._driver, self._report = order.nonce, pid, report
         self._poll.register(report, select.POLLIN)
-        self._driver_exit = os.pidfd_open(pid)
-        self._poll.register(self._driver_exit, select.POLLIN)
+        with contextlib.suppress(OSError):  # without it, the driver's end is seen a second later
+            self._driver_exit = os.pidfd_open(pid)
+            self._poll.register(self._driver_exit, select.POLLIN)
 
     def _hear_of_start(self) -> None:
         """The pipe closes by itself when the driver becomes its command; else it holds a sentence."""
@@ -230,7 +231,8 @@ class Watchdog:
             self._line.say(started=self._driver)
             return
         assert self._driver is not None
-        os.waitpid(self._driver, 0)  # its next and last act is to end
+        _kill(self._driver)  # its next and last act is to end
+        os.waitpid(self._driver, 0)
         self._forget_driver()
         self._line.say(refused=sentence)
 

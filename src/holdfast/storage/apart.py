@@ -92,6 +92,6 @@ def _last_line(stream: IO[bytes], shown: str, silence_s: float) -> bytes:
 
 
 def _last_words(complaints: IO[bytes]) -> str:
-    complaints.seek(0)
+    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - 4096))
     words = complaints.read().decode(errors="replace").strip().splitlines()
     return words[-1][:300] if words else "it said nothing"

@@ -105,11 +105,14 @@ def _keep(folder: Folder, digest: str, size: int) -> bool:
     entry = folder.stat(digest)
     if entry is None or not entry.is_file or entry.size != size:
         return False
-    if not folder.trusts_size:
-        with folder.reading(digest) as read_into:
-            if read_into is None or digest_of(read_into)[0] != digest:
-                return False
-    return folder.renew(digest)
+    return (folder.trusts_size or _is_whole(folder, digest)) and folder.renew(digest)
+
+
+def _is_whole(folder: Folder, digest: str) -> bool:
+    """What cannot be read, for example because another user keeps it to himself, is replaced as well."""
+    with contextlib.suppress(Unavailable, Unreadable), folder.reading(digest) as read_into:
+        return read_into is not None and digest_of(read_into)[0] == digest
+    return False
 
 
 def _upload(folder: Folder, source: Path, digest: str) -> None:

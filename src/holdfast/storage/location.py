@@ -8,7 +8,7 @@ both would reach the same place, and it holds no secrets, because it stands in r
 import importlib.util
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from holdfast.errors import Refused
 from holdfast.model.names import is_name
@@ -143,10 +143,11 @@ def _file_uri(text: str) -> Location:
                 f"'{text}' names the machine '{host}': a directory must be spelled file:///PATH, as each node sees it"
             )
         rest = slash + rest
-    path = unquote(rest)
-    if not path.startswith("/") or set(rest) & set("?#") or not path.isprintable():
+    if not rest.startswith("/") or set(rest) & set("?#"):
         raise Refused(f"'{text}' is not a location: expected file:///PATH")
-    return _directory(path, text)
+    if "%" in rest:
+        raise Refused(f"'{text}' has '%' in its path, which Spark takes as it stands and others decode: give the plain path")
+    return _directory(rest, text)
 
 
 def _remote(scheme: str, authority: str, path: str, query: str) -> Location:

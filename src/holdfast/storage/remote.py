@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.storage.digest import ReadInto, Write
@@ -24,9 +25,18 @@ OBJECT_STORES = ("s3", "gcs", "abfs")
 RENEW_AFTER_S = 3600.0
 """An object cannot be touched, only written again. One that is younger than this is far enough from being swept."""
 READ_AHEAD_BYTES = 8 << 20
+REQUEST_S, CONNECT_S = 15.0, 5.0
 _CANDIDATE = ".candidate-"
 _PAUSES_S = (0.0, 0.5, 1.0, 2.0)
 _TEMPORARY = ".holdfast-"
+_S3_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "region": str,
+    "scheme": str,
+    "endpoint_override": str,
+    "tls_ca_file_path": str,
+    "allow_bucket_creation": lambda text: text.lower() in ("1", "true"),
+    "allow_bucket_deletion": lambda text: text.lower() in ("1", "true"),
+}
 _unfinished: list[Any] = []
 
 
@@ -177,17 +187,34 @@ class RemoteFolder:
 def open_remote(location: Location, folder: str, make: bool) -> Iterator[RemoteFolder]:
     """Nothing has to be made: folders come with their files."""
     try:
-        from pyarrow.fs import FileSystem, FileType
+        from pyarrow.fs import FileType
     except ImportError as error:
         raise Refused(f"{location.shown} needs pyarrow, which cannot be loaded ({error}): install holdfast[remote]") from error
     with _saying(f"cannot reach {location.shown}"):
         try:
-            files, path = FileSystem.from_uri(str(location.joined(folder)))
+            files, path = _reached(location.joined(folder))
         except ValueError as error:
             raise Refused(f"{location.shown} cannot be used as a location: {_first_line(error)}") from error
         if not make and files.get_file_info(path).type == FileType.NotFound:
             raise FolderMissing(location.shown)
     yield RemoteFolder(files, path, f"{location.shown}/{folder}")
+
+
+def _reached(location: Location) -> tuple[Any, str]:
+    """As pyarrow reads the URI. For S3 with two settings that a URI has no words for.
+
+    By default its writes return at once and pile up in memory, so that nobody can tell a slow upload from a stuck one; and
+    a request is given up after three seconds of silence, which a busy server needs at times.
+    """
+    from pyarrow.fs import FileSystem, S3FileSystem
+
+    files, path = FileSystem.from_uri(str(location))
+    asked = dict(parse_qsl(location.query))
+    if files.type_name != "s3" or not asked.keys() <= _S3_OPTIONS.keys():
+        return files, path
+    options = {name: _S3_OPTIONS[name](value) for name, value in asked.items()}
+    options |= {"region": files.region, "background_writes": False, "request_timeout": REQUEST_S, "connect_timeout": CONNECT_S}
+    return S3FileSystem(**options), path
 
 
 def _entry(info: Any) -> Entry | None:
