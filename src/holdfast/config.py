@@ -4,6 +4,7 @@ Every key stands in `KEYS` once, with its meaning; `docs/operations.md` has the 
 """
 
 import math
+import os
 import re
 import socket
 import tomllib
@@ -35,6 +36,7 @@ KEYS = (
     Key("node.id", str, "", "This node's name, unique in the cluster. Default: the machine's host name."),
     Key("node.dir", str, None, "The node's own directory, on a local disk. Required."),
     Key("node.slots", int, 4, "How many slots of work this node offers."),
+    Key("node.archives", str, "", "Class archives, by which drivers start faster; `off`: none are made. Default: in `node.dir`."),
     Key("node.api", str, "127.0.0.1:0", "Where the node serves HTTP, `HOST:PORT`; port 0 picks a free one."),
     Key("zookeeper.session_timeout_s", float, 15.0, "The session timeout to ask for. The server grants 2 to 20 of its ticks."),
     Key("zookeeper.tick_s", float, 2.0, "The servers' `tickTime`."),
@@ -69,6 +71,8 @@ class Config:
     storage: str
     stop_s: float
     keep: Keep
+    archives: Path | None
+    """Where class archives are made and found; None if they are not wanted."""
 
 
 def load(path: Path) -> Config:
@@ -149,6 +153,7 @@ def _build(values: dict[str, Any], path: Path) -> Config:
         timing=timing,
         storage=values["cluster.storage"] or own_storage(Path(values["node.dir"])),
         stop_s=values["timing.stop_s"],
+        archives=_archives(os.environ.get("HOLDFAST_ARCHIVES") or values["node.archives"], Path(values["node.dir"])),
         keep=Keep(ended_s=values["cluster.keep_ended_s"], ended_max=values["cluster.keep_ended_max"]),
     )
 
@@ -156,6 +161,10 @@ def _build(values: dict[str, Any], path: Path) -> Config:
 def own_storage(directory: Path) -> str:
     """Where the storage of a cluster is that has one node."""
     return str(directory.absolute() / "storage")
+
+
+def _archives(said: str, directory: Path) -> Path | None:
+    return None if said == "off" else Path(said or directory / "archives").absolute()
 
 
 def _check_name(what: str, name: str, path: Path) -> None:

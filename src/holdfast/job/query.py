@@ -2,9 +2,9 @@
 
 Spark's own `stop` interrupts the batch that runs: what a Python `foreachBatch` did is done, but not committed, and the next
 attempt does it again. A stream whose internal state is TERMINATED ends by itself instead, after the batch that it is at. But it
-also looks at that state just before it executes a batch that it has planned and written down, and then interrupts itself. So the
-state may only be set while the stream is past that point, or between two batches. `Classic` holds the lock that a stream needs
-to plan a batch and to commit one, looks where the stream's thread is, and sets the state if that is a good place.
+also looks at that state just before it executes a batch that it has planned and written down, and then interrupts itself. So
+the state may only be set while the stream is past that point, or between two batches. `Classic` holds the lock that a stream
+needs to plan a batch and to commit one, looks where the stream's thread is, and sets the state if that is a good place.
 """
 
 import json

@@ -11,6 +11,7 @@ from holdfast import config, log
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.model.names import Attempt, JobId
+from holdfast.runner.archive import Archives
 from holdfast.runner.driver import DriverWork
 from holdfast.runner.lease import Run
 from holdfast.runner.peers import HttpPeers
@@ -54,6 +55,7 @@ async def _run(run: Run, settings: config.Config, directory: Path, logger: log.L
             ensemble=settings.ensemble,
             clock=clock,
             log=logger,
+            archives=Archives(settings.archives) if settings.archives is not None else None,
         ),
         peers=HttpPeers(lambda: runner.secret, logger),
         log=logger,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.errors import Refused
 from holdfast.model.job import Spec
+from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
 from holdfast.runner.place import CODE, CONTROL, WORK
 from holdfast.storage import Storage, checkpoint_of, spark_conf
@@ -24,14 +25,16 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
 class Command:
-    def __init__(self, run: Run, spec: Spec, directory: Path, storage: Storage, *, java_options: tuple[str, ...] = ()) -> None:
+    def __init__(self, run: Run, spec: Spec, directory: Path, storage: Storage, *, archives: Archives | None = None) -> None:
         self._run = run
         self._spec = spec
         self._directory = directory
         self._storage = storage
-        self._java_options = (*JAVA_OPTIONS, *java_options)
+        self._archives = archives
         self.checkpoint = dict(spec.conf).get(CHECKPOINT_CONF) or checkpoint_of(str(storage.location), run.job)
         self.work = directory / WORK
+        self.archive: Path | None = None
+        """The class archive that the driver was told to use, once it has its environment."""
 
     @property
     def _script(self) -> Path:
@@ -56,6 +59,7 @@ class Command:
         files = [str(self._directory / CODE / _plain(name)) for name, _ in self._spec.py_files]
         importable = [file for file in files if file.endswith((".zip", ".egg", ".whl"))]
         paths = [*importable, *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
+        self.archive = self._archives.find(kept) if self._archives is not None else None
         return {
             **kept,
             "HOLDFAST_JOB": run.job,
@@ -80,7 +84,9 @@ class Command:
             CHECKPOINT_CONF: self.checkpoint,
             **own,
         }
-        conf[JAVA_OPTIONS_CONF] = " ".join([*self._java_options, *filter(None, [own.get(JAVA_OPTIONS_CONF)])])
+        # The job's own come last, since the last one counts.
+        java = shlex.join([*JAVA_OPTIONS, *(java_options(self.archive) if self.archive is not None else ())])
+        conf[JAVA_OPTIONS_CONF] = " ".join(filter(None, [java, own.get(JAVA_OPTIONS_CONF)]))
         arguments: list[str] = []
         if "spark.master" in conf:
             arguments += ["--master", conf.pop("spark.master")]

@@ -14,6 +14,7 @@ from holdfast.files import write_atomically
 from holdfast.log import Log
 from holdfast.model.codec import Garbage, NewerSchema, decode, encode
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
+from holdfast.runner.archive import Archives
 from holdfast.runner.classify import classify
 from holdfast.runner.command import Command
 from holdfast.runner.lease import Run
@@ -34,7 +35,16 @@ class DriverWork:
     """Implements `runner.work.Work`."""
 
     def __init__(
-        self, run: Run, directory: Path, *, cluster: str, storage: Storage, ensemble: Ensemble, clock: Clock, log: Log
+        self,
+        run: Run,
+        directory: Path,
+        *,
+        cluster: str,
+        storage: Storage,
+        ensemble: Ensemble,
+        clock: Clock,
+        log: Log,
+        archives: Archives | None = None,
     ) -> None:
         self._run = run
         self._directory = directory
@@ -43,6 +53,7 @@ class DriverWork:
         self._ensemble = ensemble
         self._clock = clock
         self._log = log
+        self._archives = archives
         self._deadline = float("-inf")
         self._supervision: Supervision | None = None
         self._killing: asyncio.Task[None] | None = None
@@ -68,7 +79,7 @@ class DriverWork:
 
     async def _perform(self, spec: Spec, before: Report | None) -> Outcome:
         limit = limit_of(spec)
-        command = Command(self._run, spec, self._directory, self._storage)
+        command = Command(self._run, spec, self._directory, self._storage, archives=self._archives)
         await self._claim(command.checkpoint, before)
         await self._fetch(command)
         self._stop_if_asked()
@@ -87,6 +98,7 @@ class DriverWork:
             if watch is not None:
                 watch.cancel()
             await self._supervision.emptied
+            self._blame(command.archive)
             return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills)
         finally:
             await self._supervision.close()
@@ -136,6 +148,11 @@ class DriverWork:
         if self._supervision is not None and self._supervision.lost and killed:
             return Outcome(Ending.LOST, "its watchdog was killed, and the driver with it")
         return classify(status=status, end=self._read("end.json"), tail=tail, stop_asked=self._stop_asked, oom_kills=oom)
+
+    def _blame(self, archive: Path | None) -> None:
+        if self._archives is not None and archive is not None and self._supervision is not None:
+            if self._archives.distrust(archive, self._supervision.tail()):
+                self._log.warning("class archive removed", problem="Java has crashed, and the archive may be why", file=str(archive))
 
     # What the runner says meanwhile
 

@@ -1,7 +1,7 @@
 """`python -m holdfast.runner.rehearsal DIRECTORY [--at-once]`: a short job that loads what most streaming jobs load.
 
 Files are read as they arrive, rows go through Python and are counted in windows, Parquet is written, a batch is handed to a
-Python function, and the queries are watched and ended in the way of every supervised job. Then Java ends, and leaves an archive.
+Python function, and the queries are watched and ended like those of every job. Then Java ends, and leaves its archive behind.
 """
 
 import sys
