@@ -1,6 +1,7 @@
 """A driver under supervision, as a runner sees it. Real processes, which do not want to end."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import secrets
@@ -97,7 +98,11 @@ def descriptors() -> set[str]:
 
 
 def children(pid: int) -> set[str]:
-    return {child for thread in Path(f"/proc/{pid}/task").iterdir() for child in (thread / "children").read_text().split()}
+    found: set[str] = set()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            found |= set((thread / "children").read_text().split())
+    return found
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

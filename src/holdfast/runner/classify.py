@@ -40,7 +40,7 @@ class _Words:
     reason: str
     condition: str
     exception: str
-    started: bool
+    started: bool | None
     java_status: int | None
 
     @staticmethod
@@ -53,7 +53,7 @@ class _Words:
             reason=_text(end.get("reason")),
             condition=_text(end.get("condition")),
             exception=_text(end.get("exception")),
-            started=end.get("started") is not False,
+            started=started if isinstance(started := end.get("started"), bool) else None,
             java_status=java if isinstance(java, int) and not isinstance(java, bool) else None,
         )
 
@@ -85,7 +85,7 @@ def _killed(number: int, *, stop_asked: bool, oom_kills: bool) -> Outcome:
 
 def _failed(words: _Words, tail: str, *, oom_kills: bool) -> Outcome:
     reason = words.reason or "its script failed, and did not say of what"
-    if not words.started or (words.exception in NO_PYTHON and not words.condition):
+    if words.started is False or (words.started is None and words.exception in NO_PYTHON):
         return _outcome(Ending.UNSTARTABLE, reason)
     if words.condition in FOREIGN_CHECKPOINT:
         return _outcome(Ending.CHECKPOINT_CONFLICT, f"another driver wrote to its checkpoint: {reason}")

@@ -150,9 +150,10 @@ class DriverWork:
         return classify(status=status, end=self._read("end.json"), tail=tail, stop_asked=self._stop_asked, oom_kills=oom)
 
     def _blame(self, archive: Path | None) -> None:
-        if self._archives is not None and archive is not None and self._supervision is not None:
-            if self._archives.distrust(archive, self._supervision.tail()):
-                self._log.warning("class archive removed", problem="Java has crashed, and the archive may be why", file=str(archive))
+        if self._archives is None or archive is None or self._supervision is None:
+            return
+        if self._archives.distrust(archive, self._supervision.tail()):
+            self._log.warning("class archive removed", problem=f"Java has crashed, and {archive} may be why")
 
     # What the runner says meanwhile
 

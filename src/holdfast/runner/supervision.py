@@ -14,8 +14,8 @@ from pathlib import Path
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.runner import tree
+from holdfast.runner.line import LINE_BYTES_MAX, Garbage, Line
 from holdfast.runner.output import Output
-from holdfast.runner.watchdog import LINE_BYTES_MAX, Garbage, Line
 
 READY_S = 30.0
 """How long a watchdog may take to start, on a machine that is busy."""

@@ -19,7 +19,6 @@ To the runner: {"ready": own pid}, {"started": pid} or {"refused": sentence}, {"
 
 import contextlib
 import ctypes
-import json
 import math
 import os
 import select
@@ -28,105 +27,20 @@ import sys
 import time
 
 from holdfast.runner import tree
+from holdfast.runner.launch import Order, spawn
+from holdfast.runner.line import Garbage, Line
+from holdfast.runner.timer import Timer, now
 
-LINE_BYTES_MAX = 4 * 1024 * 1024
 GRACE_S = 2.0
 """How long the rest of a tree may outlive its driver: Spark's JVM ends by itself when its Python does."""
 YEARS_S = 10 * 365 * 86400
 """No deadline is further away. Keeps the timer's arithmetic within its fields."""
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_TFD_TIMER_ABSTIME = 1
-_NOT_STARTED = 127
 _DEAF_TO = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 """What is sent to everybody (a service that is stopped, a terminal that is closed) is for the runner to act upon."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Garbage(Exception):
-    """Something on the socket that no runner sends."""
-
-
-class Order:
-    """What to start."""
-
-    __slots__ = ("command", "directory", "environment", "nonce")
-
-    def __init__(self, fields: object) -> None:
-        try:
-            self.command = [str(part) for part in fields["command"]]  # type: ignore[index]
-            self.environment = {str(key): str(value) for key, value in fields["environment"].items()}  # type: ignore[index]
-            self.directory = str(fields["directory"])  # type: ignore[index]
-            self.nonce = self.environment[tree.VARIABLE]
-        except (LookupError, TypeError, AttributeError) as error:
-            raise Garbage from error
-        if not self.command or not self.nonce:
-            raise Garbage
-
-
-class Line:
-    """One end of the socket between runner and watchdog. Never waits: whoever is paused does not read."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.closed = False
-        self._received = b""
-        self._unsent = b""
-        os.set_inheritable(descriptor, False)
-        os.set_blocking(descriptor, False)
-
-    def read(self) -> list[dict[str, object]]:
-        """The messages that have come. Raises Garbage."""
-        try:
-            while len(self._received) <= LINE_BYTES_MAX:
-                data = os.read(self.descriptor, 1 << 16)
-                if not data:
-                    self.closed = True
-                    break
-                self._received += data
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            self.closed = True
-        *lines, self._received = self._received.split(b"\n")
-        if len(self._received) > LINE_BYTES_MAX:
-            raise Garbage
-        return [_decode(line) for line in lines]
-
-    def say(self, **message: object) -> None:
-        # Lines are few and short, so that this bound is never met. It is there so that nothing can grow.
-        if len(self._unsent) < LINE_BYTES_MAX:
-            self._unsent += json.dumps(message).encode() + b"\n"
-        self.flush()
-
-    def flush(self) -> bool:
-        """Whether everything is sent, or nobody is there to read it."""
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[os.write(self.descriptor, self._unsent) :]
-        except BlockingIOError:
-            return False
-        except ConnectionError:
-            self._unsent = b""
-        return True
-
-
-class Timer:
-    """Becomes readable at a moment of CLOCK_BOOTTIME. Python has no timerfd before 3.13."""
-
-    def __init__(self) -> None:
-        self.descriptor = _libc.timerfd_create(time.CLOCK_BOOTTIME, os.O_CLOEXEC | os.O_NONBLOCK)
-        if self.descriptor < 0:
-            raise OSError(ctypes.get_errno(), "timerfd_create")
-
-    def ring_at(self, moment_s: float) -> None:
-        # Interval, then value, each in seconds and nanoseconds. A value of nought would switch it off.
-        whole = max(int(moment_s), 0)
-        setting = (ctypes.c_long * 4)(0, 0, whole, max(int((moment_s - whole) * 1e9), 1))
-        if _libc.timerfd_settime(self.descriptor, _TFD_TIMER_ABSTIME, setting, None) != 0:
-            raise OSError(ctypes.get_errno(), "timerfd_settime")
 
 
 class Watchdog:
@@ -175,7 +89,7 @@ class Watchdog:
             return
         if self._line.closed:
             self._why = "the runner has hung up"
-        elif self._deadline is not None and _now() >= self._deadline:
+        elif self._deadline is not None and now() >= self._deadline:
             self._why = "the deadline has passed"
         elif self._grace_until is not None and (alone or time.monotonic() > self._grace_until):
             self._why = "the driver has ended"
@@ -185,7 +99,7 @@ class Watchdog:
             deadline = message["deadline"]
             if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not math.isfinite(deadline):
                 raise Garbage
-            self._deadline = min(float(deadline), _now() + YEARS_S)
+            self._deadline = min(float(deadline), now() + YEARS_S)
             self._timer.ring_at(self._deadline)
         if "kill" in message:
             self._why = "the runner asked for it"
@@ -204,12 +118,12 @@ class Watchdog:
         if self._driver is not None or self._grace_until is not None:
             self._line.say(refused="a driver has been started already")
             return
-        if self._deadline is None or _now() >= self._deadline:
+        if self._deadline is None or now() >= self._deadline:
             self._line.say(refused="the deadline had passed before the driver was started")
             return
         report, theirs = os.pipe()
         try:
-            pid = _spawn(order, theirs, self._deadline)
+            pid = spawn(order, theirs, self._deadline)
         except OSError:
             os.close(report)
             raise
@@ -291,58 +205,6 @@ class Watchdog:
             time.sleep(0.0005)
 
 
-def _spawn(order: Order, report: int, deadline: float) -> int:
-    """A fork is safe here: there is only one thread."""
-    me = os.getpid()
-    pid = os.fork()
-    if pid:
-        return pid
-    sentence = ""
-    try:
-        sentence = _become(order, deadline, me)
-    except BaseException as error:  # noqa: BLE001 - whatever it is: nothing of the watchdog may go on in this process
-        sentence = f"cannot start the driver: {error}"
-    finally:
-        os.write(report, sentence.encode(errors="replace")[:4096])
-        os._exit(_NOT_STARTED)
-
-
-def _become(order: Order, deadline: float, parent: int) -> str:
-    """In the child: become the driver. Returns only if that fails, with the sentence that says why.
-
-    It keeps the standard descriptors only: all others of the watchdog are closed by exec.
-    """
-    os.setsid()
-    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    # A parent that ended before the line above sends no signal any more, but this process has another parent by now.
-    if os.getppid() != parent:
-        os._exit(_NOT_STARTED)
-    os.dup2(1, 2)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    try:
-        os.chdir(order.directory)
-    except OSError as error:
-        return f"cannot enter {order.directory}: {error.strerror}"
-    if _now() >= deadline:
-        return "the deadline passed while the driver was being started"
-    try:
-        os.execvpe(order.command[0], order.command, order.environment)
-    except OSError as error:
-        return f"cannot run {order.command[0]}: {error.strerror}"
-
-
-def _decode(line: bytes) -> dict[str, object]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Garbage from error
-    if not isinstance(message, dict):
-        raise Garbage
-    return message
-
-
 def _has_ended(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
@@ -350,10 +212,6 @@ def _has_ended(child: int) -> bool:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def main(line: int, runner_pid: int) -> None:
