@@ -36,7 +36,7 @@ KEYS = (
     Key("node.id", str, "", "This node's name, unique in the cluster. Default: the machine's host name."),
     Key("node.dir", str, None, "The node's own directory, on a local disk. Required."),
     Key("node.slots", int, 4, "How many slots of work this node offers."),
-    Key("node.archives", str, "", "Class archives, by which drivers start faster; `off`: none are made. Default: in `node.dir`."),
+    Key("node.archives", str, "archives", "A directory, in `node.dir`, for class archives: drivers start faster. `off`: none."),
     Key("node.api", str, "127.0.0.1:0", "Where the node serves HTTP, `HOST:PORT`; port 0 picks a free one."),
     Key("zookeeper.session_timeout_s", float, 15.0, "The session timeout to ask for. The server grants 2 to 20 of its ticks."),
     Key("zookeeper.tick_s", float, 2.0, "The servers' `tickTime`."),
@@ -164,7 +164,7 @@ def own_storage(directory: Path) -> str:
 
 
 def _archives(said: str, directory: Path) -> Path | None:
-    return None if said == "off" else Path(said or directory / "archives").absolute()
+    return None if said == "off" else (directory / said).absolute()
 
 
 def _check_name(what: str, name: str, path: Path) -> None:

@@ -130,7 +130,7 @@ def _check_is_file(path: Path, what: str) -> None:
         if path.is_dir():
             raise Refused(f"the {what} {path} is a directory")
         if not path.exists():
-            raise Refused(f"there is no file {path}" + ("; say --py-files once for each file" if "," in path.name else ""))
+            raise Refused(f"there is no file {path}" + ("; say --py-files once for each file" if "," in str(path) else ""))
         if not path.is_file():
             raise Refused(f"the {what} {path} is not a regular file")
     except OSError as error:

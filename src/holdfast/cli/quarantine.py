@@ -178,8 +178,11 @@ def _print(case: Case, paths: Paths) -> None:
     for key, text in facts:
         print_hanging(screen, Text.assemble((f"  {key:<12}", "dim")), plain(text))
     screen.print()
-    screen.print(f"holdfast quarantine release {id}   once every part can be read again: it is started anew")
-    screen.print(f"holdfast quarantine discard {id}   deletes its record; its checkpoint stays in the storage")
+    for word, effect in (
+        ("release", "lets it run again, once every part can be read"),
+        ("discard", "deletes its record; its checkpoint stays in the storage"),
+    ):
+        print_hanging(screen, Text(f"holdfast quarantine {word} {id}  "), effect)
 
 
 @quarantine.command()

@@ -10,10 +10,9 @@ import contextlib
 import importlib.machinery
 import io
 import os
-import signal
 import sys
 import threading
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from holdfast.job import stopping
@@ -25,6 +24,7 @@ from holdfast.job.failure import SENTENCE_MAX, describe, without_own_frames
 from holdfast.job.log import say
 from holdfast.job.progress import Progress
 from holdfast.job.queries import Queries
+from holdfast.job.signals import Termination
 from holdfast.job.watch import Watch
 
 LINGER_S = 5.0
@@ -55,8 +55,7 @@ class Driver:
                 "pyspark.core.context": lambda module: stopping.let_queries_settle(module, self._queries, self._stop),
             }
         )
-        signal.signal(signal.SIGTERM, self._terminate)
-        os.register_at_fork(after_in_child=self._forked)
+        Termination(self._queries, self._stop).prepare()
         for stream in (sys.stdout, sys.stderr):
             # A log that is followed shows a line when it was printed, and the last ones are there after a crash.
             with contextlib.suppress(AttributeError, ValueError, OSError):
@@ -121,22 +120,6 @@ class Driver:
         if self._end is None:
             self._end = STOPPED if self._stop.honoured or self._stop.seen else FINISHED
         self._words.say(self._end)
-
-    # Signals and forks
-
-    def _terminate(self, signum: int, frame: FrameType | None) -> None:
-        """The first SIGTERM stops a streaming job like a stop that was asked for. Anything else it ends, as usual."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if self._queries.live and not self._stop.asked:
-            self._stop.ask()
-        else:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    def _forked(self) -> None:
-        """A process that the script forks is none of ours: its SIGTERM ends it."""
-        with contextlib.suppress(ValueError):
-            if signal.getsignal(signal.SIGTERM) == self._terminate:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _compiled(script: str) -> CodeType:

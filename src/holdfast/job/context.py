@@ -59,8 +59,9 @@ class Context:
     def stopping(self) -> bool:
         """Whether the job is asked to stop. For loops that are no streaming queries; those are stopped without their help."""
         stop = of_this_process()
-        stop.seen = stop.seen or stop.asked
-        return stop.asked
+        asked = stop.asked
+        stop.seen = stop.seen or asked
+        return asked
 
     def run(self, *queries: Any) -> None:
         """Until all of these queries have ended, by themselves or at a batch boundary because the job is to stop.

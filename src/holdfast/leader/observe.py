@@ -210,11 +210,11 @@ class Observer:
         self._jobs[job] = sight
 
     def _reported_since(self, job: JobId, sight: JobSight) -> bool:
-        """Then a lease may have come and gone between two looks."""
+        """Then a lease may have come and gone between two looks; or there is a new attempt, whose lease nobody has missed yet."""
         last = self._jobs.get(job)
         if last is None or last.report is None or sight.report is None:
             return True  # it was alive when last seen, or was never seen
-        return last.report.stat.version != sight.report.stat.version
+        return last.report.stat.version != sight.report.stat.version or last.attempt != sight.attempt
 
     # What was seen
 

@@ -69,6 +69,7 @@ class LocalCluster:
                 f"n{number}",
                 layout.node(f"n{number}"),
                 storage=layout.storage,
+                archives=layout.archives,
                 slots=wish.slots,
                 tick_ms=self._settings.tick_ms,
                 sync_limit=self._settings.sync_limit_ticks,

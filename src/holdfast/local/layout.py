@@ -59,6 +59,11 @@ class Layout:
     def storage(self) -> Path:
         return self.directory / "storage"
 
+    @property
+    def archives(self) -> Path:
+        """One place for all nodes: the same Java and Spark need one archive."""
+        return self.directory / "archives"
+
     def node(self, id: str) -> Path:
         return self.directory / "nodes" / id
 

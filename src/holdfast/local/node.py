@@ -27,6 +27,7 @@ class LocalNode:
         directory: Path,
         *,
         storage: Path,
+        archives: Path,
         slots: int,
         tick_ms: int,
         sync_limit: int,
@@ -35,6 +36,7 @@ class LocalNode:
         self.id = id
         self.directory = directory
         self._storage = storage
+        self._archives = archives
         self._slots = slots
         self._tick_ms = tick_ms
         self._sync_limit = sync_limit
@@ -91,6 +93,7 @@ class LocalNode:
                 f'id = "{self.id}"',
                 f"dir = {json.dumps(str(self.directory), ensure_ascii=False)}",
                 f"slots = {self._slots}",
+                f"archives = {json.dumps(str(self._archives.absolute()), ensure_ascii=False)}",
                 f'api = "{LOOPBACK}:{self._api_port(last)}"',
                 "[zookeeper]",
                 f"session_timeout_s = {SESSION_TIMEOUT_S}",

@@ -1,5 +1,6 @@
 """Puts together what a real node needs to follow orders and to lead."""
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from holdfast.config import Config
 from holdfast.leader.leader import Leader, Pace
 from holdfast.leader.observe import Observer
 from holdfast.log import Log
+from holdfast.node.archivist import Archivist
 from holdfast.node.attempts import Attempts
 from holdfast.node.duties import Duties
 from holdfast.node.eventlog import EventLog
@@ -28,6 +30,7 @@ class NodeWork:
         self._log = log
         self._events = EventLog(settings.directory / "events.jsonl")
         self._duties: Duties | None = None
+        self._archivist: asyncio.Task[None] | None = None
         self.attempts = Attempts(settings.directory.absolute(), config_file, self._runner_died)
         self.promises = Promises(
             settings.directory / "promises.json",
@@ -38,6 +41,9 @@ class NodeWork:
         )
 
     def duties(self, ring: Callable[[], None]) -> Duties:
+        if self._settings.archives is not None:
+            archivist = Archivist(self._settings.archives, self.attempts.root, self._log)
+            self._archivist = asyncio.ensure_future(archivist.run())
         hands = Hands(
             self._paths,
             self._settings.node,

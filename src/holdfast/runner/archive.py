@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ SUFFIX = ".jsa"
 CLASS_PATH = "class-path"
 """The file in which a rehearsal writes down the class path that Java was started with."""
 AT_ONCE = "--at-once"
-TRIES_MAX = 3
+FAILED, NEVER = 1, 2
+"""What the process that makes one exits with: it may be tried again; it will not work like this."""
+FAILURES_MAX = 3
 FORGIVE_S = 86_400.0
 _CRASHED = "A fatal error has been detected by the Java Runtime Environment"
 
@@ -111,27 +114,24 @@ class Archives:
             return False
         with contextlib.suppress(OSError):
             file.unlink()  # whoever has it mapped keeps it
-            self.tried(file.name.partition("-")[0])
+            self.failed(file.name.partition("-")[0], time.time())
         return True
 
-    # How often it was tried in vain
+    # How often one could not be made
 
-    def tries(self, key: str, now: float) -> int:
-        file = self._tries(key)
+    def failures(self, key: str, now: float) -> int:
+        """Those of the last day; older ones are forgiven."""
+        file = self._failures(key)
         try:
             return int(file.read_text()) if now - file.stat().st_mtime < FORGIVE_S else 0
         except (OSError, ValueError):
             return 0
 
-    def tried(self, key: str) -> None:
-        file = self._tries(key)
-        before = 0
-        with contextlib.suppress(OSError, ValueError):
-            before = int(file.read_text())
-        write_atomically(file, str(before + 1).encode())
+    def failed(self, key: str, now: float) -> None:
+        write_atomically(self._failures(key), str(self.failures(key, now) + 1).encode())
 
-    def _tries(self, key: str) -> Path:
-        return self.directory / f"{key}.tries"
+    def _failures(self, key: str) -> Path:
+        return self.directory / f"{key}.failures"
 
 
 def java_options(file: Path) -> tuple[str, ...]:

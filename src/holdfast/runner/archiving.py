@@ -21,12 +21,10 @@ from holdfast import log
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.log import Log
 from holdfast.runner import tree
-from holdfast.runner.archive import AT_ONCE, CLASS_PATH, SUFFIX, TRIES_MAX, Archives, Ground, java_options
+from holdfast.runner.archive import AT_ONCE, CLASS_PATH, FAILED, FAILURES_MAX, NEVER, SUFFIX, Archives, Ground, java_options
 from holdfast.runner.background import step_back
 from holdfast.runner.supervision import Supervision
 
-FAILED, NEVER = 1, 2
-"""Exit codes: it may be tried again; it will not work like this."""
 KEPT = 2
 """The newest, and the one before: somebody may go back to it."""
 MAKE_S = 1800.0
@@ -158,7 +156,7 @@ def sweep(directory: Path) -> None:
     archives = sorted(directory.glob(f"*{SUFFIX}"), key=lambda file: file.stat().st_mtime)
     for file in archives[:-KEPT]:
         file.unlink(missing_ok=True)
-    for file in sorted(directory.glob("*.tries"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+    for file in sorted(directory.glob("*.failures"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
         file.unlink(missing_ok=True)
 
 
@@ -176,16 +174,18 @@ def _lock(directory: Path) -> Iterator[bool]:
 
 
 def make_if_missing(archives: Archives, environ: Mapping[str, str], logger: Log, *, at_once: bool) -> None:
-    """Raises HoldfastError and OSError. Whatever happens is counted, so that it does not happen for ever."""
+    """Raises HoldfastError and OSError, but not for ever: after some failures it leaves things as they are."""
     ground = Ground.of(environ)
     with _lock(archives.directory) as alone:
-        if not alone or archives.of(ground) is not None or archives.tries(ground.key, time.time()) >= TRIES_MAX:
+        if not alone or archives.of(ground) is not None or archives.failures(ground.key, time.time()) >= FAILURES_MAX:
             return
         sweep(archives.directory)
-        # Before, since a machine that goes down while it is made may do so because of it.
-        archives.tried(ground.key)
         began = time.monotonic()
-        file = asyncio.run(Workplace(archives, ground, environ, at_once=at_once).make())
+        try:
+            file = asyncio.run(Workplace(archives, ground, environ, at_once=at_once).make())
+        except (HoldfastError, OSError):
+            archives.failed(ground.key, time.time())
+            raise
         sweep(archives.directory)
         took_s = round(time.monotonic() - began, 1)
         logger.info("class archive made", file=str(file), megabytes=round(file.stat().st_size / 1e6), took_s=took_s)

@@ -21,7 +21,7 @@ from holdfast.runner.lease import Run
 from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
 from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
 from holdfast.runner.supervision import Supervision
-from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage
+from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage, in_storage
 from holdfast.zk import session_file
 from holdfast.zk.client import SessionId
 from holdfast.zk.settings import Ensemble
@@ -80,8 +80,9 @@ class DriverWork:
     async def _perform(self, spec: Spec, before: Report | None) -> Outcome:
         limit = limit_of(spec)
         command = Command(self._run, spec, self._directory, self._storage, archives=self._archives)
-        await self._claim(command.checkpoint, before)
+        # First the code: on a node where the storage is not mounted, a claim would be left in the bare mount point.
         await self._fetch(command)
+        await self._claim(command.checkpoint, before)
         self._stop_if_asked()
         oom_kills = kernel_oom_kills()
         self._supervision = await Supervision.begin(
@@ -111,7 +112,8 @@ class DriverWork:
             raise _Ended(self._cause)
 
     async def _claim(self, checkpoint: str, before: Report | None) -> None:
-        self._claims = Claims(checkpoint)
+        place = in_storage(checkpoint, str(self._storage.location))
+        self._claims = Claims(place, note=lambda note: self._log.warning("claims", problem=note))
         if before is not None and before.outcome is None:
             fields = await asyncio.to_thread(self._claims.outcome, before.attempt)
             if (earlier := _outcome(fields)) is not None:

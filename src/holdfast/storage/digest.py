@@ -11,7 +11,8 @@ ReadInto = Callable[[memoryview], int]
 Write = Callable[[memoryview], None]
 """Takes all of it."""
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 128 << 10
+"""Larger is dearer: to put 1 GB took 1.9 to 2.1 s of CPU with this and 2.5 to 3.8 s with 1 MB, in six alternating rounds."""
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 

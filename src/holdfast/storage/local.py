@@ -51,7 +51,9 @@ class LocalFolder:
     def reading(self, name: str) -> Iterator[ReadInto | None]:
         descriptor = self._open_to_read(name)
         if descriptor is None and is_digest(name):
-            descriptor = self._open_swept(name) or self._open_to_read(name)
+            descriptor = self._open_swept(name)
+            if descriptor is None:  # or it has just been put back
+                descriptor = self._open_to_read(name)
         if descriptor is None:
             yield None
             return

@@ -1,0 +1,51 @@
+"""A storage in a directory, one in a real S3 server, and the same through a pyarrow file system that renames."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storage.s3 import Bucket, S3Server
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    path = tmp_path / "storage"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[bytes], Path]:
+    """Makes a file with this content."""
+
+    def make(content: bytes) -> Path:
+        path = tmp_path / f"file-{secrets.token_hex(4)}"
+        path.write_bytes(content)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A bucket of its own, on the shared server, with credentials in the environment as a node would have them."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server.bucket(f"b{secrets.token_hex(6)}")
+
+
+@pytest.fixture(params=["directory", "s3"])
+def location(request: pytest.FixtureRequest) -> str:
+    """The same cases hold for both."""
+    if request.param == "directory":
+        return str(request.getfixturevalue("directory"))
+    bucket: Bucket = request.getfixturevalue("bucket")
+    return bucket.location
