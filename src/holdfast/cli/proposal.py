@@ -11,6 +11,7 @@ from holdfast.model import restart
 from holdfast.model.codec import encode
 from holdfast.model.job import Spec
 from holdfast.model.names import is_name
+from holdfast.model.size import MEMORY_CONF, parse_size
 
 SCRIPT_BYTES_MAX = 8 * 1024 * 1024
 SPEC_BYTES_MAX = 900_000
@@ -161,7 +162,9 @@ def _conf(settings: Sequence[str]) -> tuple[tuple[str, str], ...]:
         key = key.strip()
         if not equals or not key:
             raise Refused(f"--conf '{setting}' is not KEY=VALUE")
-        if not key.startswith("spark.") or len(key.split()) != 1:
+        if key == MEMORY_CONF:
+            parse_size(value, what=MEMORY_CONF)
+        elif not key.startswith("spark.") or len(key.split()) != 1:
             raise Refused(f"--conf '{key}' is no setting of Spark: they begin with 'spark.'")
         if key in OWNED:
             raise Refused(f"--conf '{key}' cannot be set: {OWNED[key]}")

@@ -1,6 +1,5 @@
 """`context()`: all that a script needs to know about the job that it is."""
 
-import argparse
 import functools
 import os
 import sys
@@ -14,6 +13,8 @@ from holdfast.job.queries import wait_for
 from holdfast.job.stopping import of_this_process
 
 if TYPE_CHECKING:
+    import argparse
+
     from pyspark.sql import SparkSession
 
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
@@ -80,7 +81,7 @@ class Context:
         return f"Context(job={self.job!r}, attempt={self.attempt}, supervised={self.supervised})"
 
 
-def context(parser: argparse.ArgumentParser | None = None) -> Context:
+def context(parser: "argparse.ArgumentParser | None" = None) -> Context:
     """The context of this process. With a parser, that one reads the arguments."""
     words = sys.argv[1:]
     return Context(Environment.read(), Arguments(words) if parser is None else parser.parse_args(words))

@@ -80,9 +80,12 @@ class DriverWork:
     async def _perform(self, spec: Spec, before: Report | None) -> Outcome:
         limit = limit_of(spec)
         command = Command(self._run, spec, self._directory, self._storage, archives=self._archives)
-        # First the code: on a node where the storage is not mounted, a claim would be left in the bare mount point.
+        place = in_storage(command.checkpoint, str(self._storage.location))
+        claims = self._claims = Claims(place, note=lambda note: self._log.warning("claims", problem=note))
+        await self._tell_an_earlier_end(claims, before)
+        # The code before the claim: on a node where the storage is not mounted, a claim would be left in the bare mount point.
         await self._fetch(command)
-        await self._claim(command.checkpoint, before)
+        await self._claim(claims)
         self._stop_if_asked()
         oom_kills = kernel_oom_kills()
         self._supervision = await Supervision.begin(
@@ -111,18 +114,18 @@ class DriverWork:
         if self._cause is not None:
             raise _Ended(self._cause)
 
-    async def _claim(self, checkpoint: str, before: Report | None) -> None:
-        place = in_storage(checkpoint, str(self._storage.location))
-        self._claims = Claims(place, note=lambda note: self._log.warning("claims", problem=note))
+    async def _tell_an_earlier_end(self, claims: Claims, before: Report | None) -> None:
         if before is not None and before.outcome is None:
-            fields = await asyncio.to_thread(self._claims.outcome, before.attempt)
+            fields = await asyncio.to_thread(claims.outcome, before.attempt)
             if (earlier := _outcome(fields)) is not None:
                 reason = f"attempt {before.attempt} had ended already, and nobody was told: {earlier.reason}"
                 raise _Ended(Outcome(earlier.ending, reason))
+
+    async def _claim(self, claims: Claims) -> None:
         run = self._run
         claim = Claim(cluster=self._cluster, job=run.job, attempt=run.attempt, node=run.node, nonce=run.nonce)
         try:
-            await asyncio.to_thread(self._claims.claim, claim)
+            await asyncio.to_thread(claims.claim, claim)
         except (ForeignCheckpoint, Conflict) as error:
             raise _Ended(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
 

@@ -71,9 +71,11 @@ class NetworkClient:
         self._inbox: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self._inbox_announced = False
         self._handler = Handler(ensemble)
-        self._kazoo = self._start()
+        self._kazoo: KazooClient = self._make()
+        # Only now: its thread may be connected before this line is done, and looks at what the lines above have set.
+        self._kazoo.start_async()
 
-    def _start(self) -> KazooClient:
+    def _make(self) -> KazooClient:
         digest = self._ensemble.digest
         kazoo = KazooClient(
             hosts=addresses(self._ensemble.hosts),
@@ -89,7 +91,6 @@ class NetworkClient:
         )
         kazoo._connection = Connection(kazoo, kazoo._conn_retry.copy(), self._established)
         kazoo.add_listener(self._changed)
-        kazoo.start_async()
         return kazoo
 
     @property

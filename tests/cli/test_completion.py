@@ -1,0 +1,72 @@
+"""Completion: commands, options and jobs; quick, and silent if something is wrong."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.laid_out import LaidOut
+from tests.cluster.up import holdfast
+
+SOON_S = 10.0
+"""A second and a half for the cluster, and what a loaded machine needs to start Python."""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The command, under its own name: completion goes by that."""
+    file = tmp_path / "holdfast"
+    file.write_text(f"#!{sys.executable}\nfrom holdfast.cli.main import main\nmain()\n")
+    file.chmod(0o755)
+    return file
+
+
+def completed(program: Path, line: str, **environment: str) -> list[str]:
+    """What bash would offer for the last word."""
+    words = line.split(" ")
+    asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
+    answer = subprocess.run(
+        [str(program)], env={**os.environ, **asked}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.stderr == ""
+    return [offer.partition(",")[2] for offer in answer.stdout.split()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_each_shell_is_printed(shell: str) -> None:
+    answer = holdfast("completion", shell)
+    assert answer.returncode == 0
+    assert "_HOLDFAST_COMPLETE" in answer.stdout
+    assert holdfast("completion", "csh").returncode == 2
+
+
+def test_commands_and_options_are_completed(program: Path) -> None:
+    assert completed(program, "holdfast su") == ["submit"]
+    assert set(completed(program, "holdfast re")) == {"resume", "restart"}
+    assert completed(program, "holdfast quarantine re") == ["release"]
+    assert "--tail" in completed(program, "holdfast logs --ta")
+
+
+@pytest.mark.real
+def test_jobs_are_completed_by_name(program: Path, cluster: LaidOut) -> None:
+    for name in ("words", "wares", "clicks"):
+        cluster.submit(f"j-{name}", name=name)
+    said = f"--connect {cluster.connect}"
+    assert completed(program, f"holdfast show {said} w") == ["wares", "words"]
+    assert completed(program, "holdfast stop ", HOLDFAST_CONNECT=cluster.connect) == ["clicks", "wares", "words"]
+    assert completed(program, f"holdfast quarantine show {said} c") == ["clicks"]
+
+
+def test_a_cluster_that_cannot_be_asked_completes_nothing_and_says_nothing(program: Path, tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        began = time.monotonic()
+        assert completed(program, "holdfast show w", HOLDFAST_CONNECT=f"127.0.0.1:{silent.getsockname()[1]}") == []
+        assert time.monotonic() - began < SOON_S
+    for environment in ({"HOLDFAST_CONNECT": "not an address"}, {"HOLDFAST_DIR": str(tmp_path / "none")}):
+        assert completed(program, "holdfast show w", **environment) == []

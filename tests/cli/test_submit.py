@@ -1,0 +1,240 @@
+"""Submitting: what is refused before anything is sent, and what becomes of the rest."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.codec import decode
+from holdfast.model.job import Progress, Spec
+from holdfast.model.names import JobId, is_name
+from holdfast.model.phase import Phase
+from tests.cli.command import answer, asked, refusal, run, started, told
+from tests.cli.laid_out import LaidOut
+from tests.cluster.up import HOLDFAST
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.real
+
+PROGRAM = "import sys\nprint('ü', sys.argv)\n"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "words.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+def spec_of(cluster: LaidOut, job: str) -> Spec:
+    data = cluster.get(cluster.paths.job(JobId(job), "spec"))
+    assert data is not None
+    return decode(Spec, data, where="spec")
+
+
+def jobs(cluster: LaidOut) -> list[str]:
+    return sorted(cluster.run(lambda client: client.children(cluster.paths.jobs)))
+
+
+def test_a_script_becomes_a_job_and_its_code_is_in_the_storage(cluster: LaidOut, script: Path) -> None:
+    done = run(cluster, "submit", str(script))
+    assert done.returncode == 0, done.stderr
+    id, name = done.stdout.split()
+    assert name == "words" and is_name(id)
+    assert "PENDING: no node leads at the moment" in done.stderr
+    spec = spec_of(cluster, id)
+    assert spec == Spec(name="words", script="words.py", blob=hashlib.sha256(PROGRAM.encode()).hexdigest())
+    assert (cluster.storage / "blobs" / spec.blob).read_text() == PROGRAM
+
+
+def test_everything_that_is_said_arrives(cluster: LaidOut, script: Path, tmp_path: Path) -> None:
+    extra, packed = tmp_path / "extra.py", tmp_path / "packed.zip"
+    extra.write_text("X = 1\n")
+    packed.write_bytes(b"PK")
+    job = asked(
+        cluster,
+        *("submit", str(script), "--name", "w-1", "--restart", "fixed:3:10s", "--slots", "2"),
+        *("--conf", "spark.x=a=b c", "--conf", "spark.y=", "--py-files", str(extra), "--py-files", str(packed)),
+        *("--request-id", "r-1", "--json", "--", "--in", "a b", "", "ü", "--json", "-h"),
+    )
+    assert job["name"] == "w-1" and job["phase"] == "PENDING" and job["desired"] == "run"
+    spec = spec_of(cluster, job["id"])
+    assert (spec.restart, spec.slots) == ("fixed:3:10s", 2)
+    assert spec.arguments[:6] == ("--in", "a b", "", "ü", "--json", "-h")
+    assert spec.conf == (("spark.x", "a=b c"), ("spark.y", ""))
+    assert [name for name, _ in spec.py_files] == ["extra.py", "packed.zip"]
+    assert all((cluster.storage / "blobs" / blob).exists() for _, blob in spec.py_files)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("my words.py", "my-words"), ("ünïcode.py", "n-code"), ("-.py", "job"), (".py", "py"), ("x" * 100 + ".py", "x" * 64)],
+)
+def test_a_job_is_called_after_its_script_as_far_as_that_goes(cluster: LaidOut, tmp_path: Path, file: str, name: str) -> None:
+    (tmp_path / file).write_text(PROGRAM)
+    assert asked(cluster, "submit", str(tmp_path / file))["name"] == name
+
+
+BAD = [
+    (["{dir}/none.py"], "there is no file"),
+    (["{dir}"], "is a directory"),
+    (["/dev/null"], "is not a regular file"),
+    (["{dir}/pipe"], "is not a regular file"),
+    (["{dir}/broken.py"], "is not Python, line 2"),
+    (["{dir}/binary.py"], "is not Python"),
+    (["{dir}/deep.py"], "is not Python"),
+    (["{dir}/large.py"], "larger than"),
+    (["{script}", "--restart", "sometimes"], "is no restart strategy"),
+    (["{script}", "--restart", "fixed:x:1s"], "not a number of restarts"),
+    (["{script}", "--name", "a/b"], "cannot be the name of a job"),
+    (["{script}", "--name", ""], "cannot be the name of a job"),
+    (["{script}", "--name", "ü"], "cannot be the name of a job"),
+    (["{script}", "--name", "a" * 65], "cannot be the name of a job"),
+    (["{script}", "--request-id", "a b"], "cannot be used as a request id"),
+    (["{script}", "--conf", "spark.x"], "is not KEY=VALUE"),
+    (["{script}", "--conf", "=1"], "is not KEY=VALUE"),
+    (["{script}", "--conf", "x=1"], "is no setting of Spark"),
+    (["{script}", "--conf", "spark.a=1", "--conf", "spark.a=2"], "given twice"),
+    (["{script}", "--conf", "spark.sql.streaming.checkpointLocation=/x"], "cannot be set"),
+    (["{script}", "--py-files", "{dir}/none.py"], "there is no file"),
+    (["{script}", "--py-files", "{dir}/a.py,{dir}/b.py"], "once for each file"),
+    (["{script}", "--py-files", "{dir}/broken.py"], "is not Python"),
+    (["{script}", "--py-files", "{dir}/data.csv"], "cannot be one of --py-files"),
+    (["{script}", "--py-files", "{script}"], "have the same name"),
+    (["{script}", "--restore", "j1"], "not available yet"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD, ids=range(len(BAD)))
+def test_what_cannot_work_is_refused_before_anything_is_sent(
+    cluster: LaidOut, script: Path, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    (tmp_path / "broken.py").write_text("x = 1\nx = (\n")
+    (tmp_path / "binary.py").write_bytes(b"\x00\x01\xff")
+    (tmp_path / "deep.py").write_text("(" * 100_000 + ")" * 100_000)
+    (tmp_path / "data.csv").write_text("1")
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large.py").open("wb") as file:
+        file.truncate(100_000_000)
+    said = [argument.format(dir=tmp_path, script=script) for argument in arguments]
+    assert says in refusal(run(cluster, "submit", *said))
+    assert jobs(cluster) == []
+
+
+@pytest.mark.parametrize("options", [["--slots", "0"], ["--slots", "x"], ["--nope"]])
+def test_wrong_usage_is_exit_code_2(cluster: LaidOut, script: Path, options: list[str]) -> None:
+    assert run(cluster, "submit", str(script), *options).returncode == 2
+    assert run(cluster, "submit").returncode == 2
+
+
+def test_arguments_that_are_not_text_are_refused(cluster: LaidOut, script: Path) -> None:
+    command = [*HOLDFAST, "submit", "--connect", cluster.connect, str(script), "--", b"\xff\xfe"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "not valid UTF-8" in refusal(done)
+
+
+def test_a_spec_over_the_limit_is_refused(cluster: LaidOut, script: Path) -> None:
+    said = refusal(run(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(10))))
+    assert "900,000 are allowed" in said
+    done = run(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(8)))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_is_taken_names_its_owner(cluster: LaidOut, script: Path) -> None:
+    first = asked(cluster, "submit", str(script))
+    said = refusal(run(cluster, "submit", str(script)))
+    assert f"'words' belongs to job {first['id']}" in said
+    assert jobs(cluster) == [first["id"]]
+
+
+def test_the_same_request_again_is_the_same_job(cluster: LaidOut, script: Path) -> None:
+    first = asked(cluster, "submit", str(script), "--request-id", "r-1")
+    done = run(cluster, "submit", str(script), "--request-id", "r-1")
+    assert done.returncode == 0
+    assert done.stdout.split()[0] == first["id"]
+    assert "was carried out before" in done.stderr
+    script.write_text("something = 'else'\n")
+    assert "already used for job" in refusal(run(cluster, "submit", str(script), "--request-id", "r-1"))
+
+
+def test_one_request_from_many_at_once_is_one_job(cluster: LaidOut, script: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        done = list(pool.map(lambda _: run(cluster, "submit", str(script), "--request-id", "r-1"), range(6)))
+    assert {each.returncode for each in done} == {0}, [each.stderr for each in done]
+    assert len({each.stdout for each in done}) == 1
+    assert len(jobs(cluster)) == 1
+
+
+def test_a_cluster_that_no_node_has_joined_is_refused(cluster: LaidOut, script: Path) -> None:
+    cluster.remove(cluster.paths.storage)
+    assert "no node has ever joined this cluster" in refusal(run(cluster, "submit", str(script)))
+
+
+def test_a_storage_that_is_not_mounted_here_is_said(cluster: LaidOut, script: Path) -> None:
+    cluster.put(cluster.paths.storage, b"/nowhere/at/all")
+    assert "mounted on this machine?" in refusal(run(cluster, "submit", str(script)))
+    assert jobs(cluster) == []
+
+
+@pytest.mark.parametrize("location", [b"", b"\xff", b"relative/path", b"ftp://x/y", b"/", b"\x1b[2J"])
+def test_a_storage_that_cannot_be_one_is_said(cluster: LaidOut, script: Path, location: bytes) -> None:
+    cluster.put(cluster.paths.storage, location)
+    refusal(run(cluster, "submit", str(script)))
+    assert jobs(cluster) == []
+
+
+# Waiting
+
+
+def submitted_by(cluster: LaidOut) -> JobId:
+    return JobId(eventually(lambda: jobs(cluster), 60, "there is a job")[0])
+
+
+def follow(cluster: LaidOut, script: Path, *states: tuple[Phase, str], batch: int | None = None) -> tuple[int, str, str]:
+    """Submit and wait, while a leader brings the job into these states."""
+    with started(cluster, "submit", str(script), "--wait", "--json") as process:
+        job = submitted_by(cluster)
+        for phase, reason in states:
+            cluster.settle(job, phase, reason, attempt=1, node="n1")
+        if batch is not None:
+            cluster.lease(job, progress=Progress(batch))
+        stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, stdout, stderr
+
+
+def test_waiting_ends_with_the_first_batch(cluster: LaidOut, script: Path) -> None:
+    code, stdout, stderr = follow(cluster, script, (Phase.RUNNING, "attempt 1 runs on n1"), batch=0)
+    assert code == 0, stderr
+    assert json.loads(stdout)["progress"]["batch_id"] == 0
+    assert re.search("RUNNING +attempt 1 runs on n1", stderr)
+
+
+def test_waiting_ends_well_if_the_job_finishes(cluster: LaidOut, script: Path) -> None:
+    assert follow(cluster, script, (Phase.FINISHED, "it came to its end"))[0] == 0
+
+
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.QUARANTINED, Phase.PARKED, Phase.CANCELLED])
+def test_waiting_ends_badly_with_the_reason(cluster: LaidOut, script: Path, phase: Phase) -> None:
+    code, stdout, stderr = follow(cluster, script, (phase, "because of that"))
+    assert code == 1
+    assert stderr.splitlines()[-1].endswith(f"is {phase}: because of that")
+    assert json.loads(stdout)["phase"] == phase
+
+
+def test_an_interruption_leaves_the_job_running_and_says_so(cluster: LaidOut, script: Path) -> None:
+    with started(cluster, "submit", str(script), "--wait") as process:
+        job = submitted_by(cluster)
+        assert process.stdout is not None
+        assert job in process.stdout.readline()
+        told(process, "PENDING  ")
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the job is left as it is" in stderr
+    assert answer(cluster, "ls").count(job) == 1
