@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.job import stopping
 from holdfast.job.after_import import after_import
 from holdfast.job.checkpoints import Places, take_care_of
-from holdfast.job.ending import FINISHED, STOPPED, End, LastWords
+from holdfast.job.ending import FINISHED, STOPPED, STOPPED_ABRUPTLY, End, LastWords
 from holdfast.job.environment import Environment
 from holdfast.job.failure import SENTENCE_MAX, describe, without_own_frames
 from holdfast.job.log import say
@@ -51,7 +51,8 @@ class Driver:
             {
                 "pyspark.sql.streaming.readwriter": lambda module: take_care_of(module, places, self._queries),
                 "pyspark.sql.connect.streaming.readwriter": lambda module: take_care_of(module, places, self._queries),
-                "pyspark.sql.streaming.query": lambda module: stopping.show_what_is_true(module, self._queries, self._stop),
+                "pyspark.sql.streaming.query": self._change_queries,
+                "pyspark.sql.connect.streaming.query": lambda module: stopping.notice_waiting(module, self._queries),
                 "pyspark.core.context": lambda module: stopping.let_queries_settle(module, self._queries, self._stop),
             }
         )
@@ -61,6 +62,10 @@ class Driver:
             with contextlib.suppress(AttributeError, ValueError, OSError):
                 stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._watch.start()
+
+    def _change_queries(self, module: ModuleType) -> None:
+        stopping.tell_the_truth(module, self._stop)
+        stopping.notice_waiting(module, self._queries)
 
     def run(self) -> int:
         """The exit code."""
@@ -101,7 +106,7 @@ class Driver:
         """Many a script takes the end of its query for a failure. If that was asked for, the data is as it should be."""
         self._settle()
         if self._stop.honoured and not self._queries.any_failed and end.java_status is None:
-            end = End("stopped", f"{STOPPED.reason}; {end.reason}"[:SENTENCE_MAX])
+            end = End("stopped", f"{self._stopped.reason}; {end.reason}"[:SENTENCE_MAX])
         self._end = end
         self._say_the_end()
         # A thread of the script that is no daemon would keep the failed process alive, and nobody would start it again.
@@ -109,6 +114,10 @@ class Driver:
         last.daemon = True
         last.start()
         return code
+
+    @property
+    def _stopped(self) -> End:
+        return STOPPED_ABRUPTLY if self._stop.abrupt else STOPPED
 
     def _settle(self) -> None:
         """A script may end with the first of its queries. If it is to stop, the others are still at their last batch."""
@@ -118,7 +127,7 @@ class Driver:
     def _say_the_end(self) -> None:
         self._watch.finish()
         if self._end is None:
-            self._end = STOPPED if self._stop.honoured or self._stop.seen else FINISHED
+            self._end = self._stopped if self._stop.honoured or self._stop.seen else FINISHED
         self._words.say(self._end)
 
 

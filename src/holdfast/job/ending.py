@@ -25,6 +25,7 @@ class End:
 
 FINISHED = End("finished", "its script ended")
 STOPPED = End("stopped", "it stopped at a batch boundary, as asked")
+STOPPED_ABRUPTLY = End("stopped", "it stopped as asked, but maybe within a batch, which then runs again")
 
 
 class LastWords:

@@ -61,8 +61,8 @@ class Progress:
         idle = "addBatch" not in progress.get("durationMs", {})
         batch_id = progress.get("batchId", 0) - idle
         account.batch_id = batch_id if batch_id >= 0 else None
-        rate = progress.get("processedRowsPerSecond")
-        if not idle and progress.get("numInputRows") and rate is not None:
-            account.rows_per_second = float(rate)
-        account.offsets = tuple(source.get("endOffset") for source in progress.get("sources", []))
+        sources = progress.get("sources", [])
+        if not idle and sum(source.get("numInputRows", 0) for source in sources):
+            account.rows_per_second = round(sum(source.get("processedRowsPerSecond", 0.0) for source in sources), 3)
+        account.offsets = tuple(source.get("endOffset") for source in sources)
         return account

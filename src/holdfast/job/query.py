@@ -29,6 +29,8 @@ class Query:
         self.label = str(query.name or query.id)
         self.number = 0
         """Its place in the order of starts."""
+        self.abrupt = False
+        """Whether it was stopped within a batch, for want of a better way."""
         self._told = False
 
     def ended(self) -> bool:
@@ -45,12 +47,15 @@ class Query:
         progress = self._query.lastProgress
         return json.loads(progress.json) if progress is not None else None
 
-    def stop(self) -> None:
-        """Once or again, until it has ended."""
+    def tell(self) -> None:
+        """That it is to stop: again and again, until it has ended. Returns soon."""
         if not self._told:
-            self._told = True
+            self._told = self.abrupt = True
             say(f"the query {self.label} is stopped at once: with Spark Connect, a batch cannot be waited for")
             self._query.stop()
+
+    def wake(self) -> None:
+        """What has been told and sleeps until its next trigger. Returns when it has ended."""
 
 
 class Classic(Query):
@@ -85,16 +90,20 @@ class Classic(Query):
         progress = self._java.lastProgress()
         return json.loads(progress.json()) if progress else None
 
-    def stop(self) -> None:
+    def tell(self) -> None:
+        if self._told or self.abrupt:
+            return
         try:
-            gently = self._thread is not None and _calls_stay_on_one_thread()
-            self._told = self._told or (gently and self._tell())
-            sleeps = self._told and self._place().sleeps_between_batches
+            if self._thread is not None and _calls_stay_on_one_thread():
+                self._told = self._tell()
+            else:
+                self.abrupt = True
         except Exception as error:  # noqa: BLE001 as above
-            gently = False
-            if not self.ended():
-                say(f"the query {self.label} is stopped at once: a batch cannot be waited for ({type(error).__name__})")
-        if (not gently or sleeps) and not self.ended():
+            self.abrupt = True
+            say(f"the query {self.label} is stopped at once: a batch cannot be waited for ({type(error).__name__})")
+
+    def wake(self) -> None:
+        if (self.abrupt or (self._told and self._place().sleeps_between_batches)) and not self.ended():
             self._java.stop()
 
     def _tell(self) -> bool:

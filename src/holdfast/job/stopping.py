@@ -20,6 +20,8 @@ class Stop:
         self._asked = False
         self.honoured = False
         """Whether a query was told."""
+        self.abrupt = False
+        """Whether one was stopped within a batch."""
         self.seen = False
         """Whether the script has looked, and knows."""
 
@@ -38,12 +40,8 @@ def of_this_process() -> Stop:
     return Stop(Environment.read().control)
 
 
-def show_what_is_true(module: ModuleType, queries: Queries, stop: Stop) -> None:
-    """Spark calls a stream inactive as soon as it is told to stop. A script that looks would end within the last batch.
-
-    Also takes note when the script waits for a query itself.
-    """
-    _refine(module.StreamingQuery, queries, stop)
+def notice_waiting(module: ModuleType, queries: Queries) -> None:
+    """Take note when the script waits for a query itself. For classic Spark's module and for Connect's."""
     for owner, names in (
         (module.StreamingQuery, ("awaitTermination", "processAllAvailable", "exception")),
         (module.StreamingQueryManager, ("awaitAnyTermination",)),
@@ -52,7 +50,9 @@ def show_what_is_true(module: ModuleType, queries: Queries, stop: Stop) -> None:
             setattr(owner, name, _noticed(getattr(owner, name), queries))
 
 
-def _refine(owner: Any, queries: Queries, stop: Stop) -> None:
+def tell_the_truth(module: ModuleType, stop: Stop) -> None:
+    """Spark calls a stream inactive as soon as it is told to stop. A script that looks would end within the last batch."""
+    owner = module.StreamingQuery
     was_active = owner.isActive.fget
     was_awaited = owner.awaitTermination
 

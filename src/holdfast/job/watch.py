@@ -58,6 +58,10 @@ class Watch:
         if not self._announced:
             self._announced = True
             say("this job is to stop: its queries end after the batches that they are at")
-        for query in self._queries.look():
-            query.stop()
+        live = self._queries.look()
+        for query in live:
+            query.tell()
             self._stop.honoured = True
+            self._stop.abrupt = self._stop.abrupt or query.abrupt
+        for query in live:
+            query.wake()

@@ -210,7 +210,7 @@ class Observer:
         self._jobs[job] = sight
 
     def _reported_since(self, job: JobId, sight: JobSight) -> bool:
-        """Then a lease may have come and gone between two looks; or there is a new attempt, whose lease nobody has missed yet."""
+        """Then a lease may have come and gone between two looks. Nor has anybody missed the lease of a new attempt yet."""
         last = self._jobs.get(job)
         if last is None or last.report is None or sight.report is None:
             return True  # it was alive when last seen, or was never seen

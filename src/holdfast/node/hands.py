@@ -99,11 +99,14 @@ class Hands:
         matches = (state.node, state.attempt) == (self._node, order.attempt) and order.job == job
         if not matches or state.phase not in (Phase.STARTING, Phase.RUNNING):
             return False
-        if report and decode(Report, report, where="report").attempt >= order.attempt:
+        last = decode(Report, report, where="report") if report else None
+        if last is not None and last.attempt >= order.attempt:
             return False
         if any((name.job, name.attempt) == (job, order.attempt) for name in self._workshop.present()):
             return True  # it is on its way to the lease, or dead and about to be buried
-        if (left_s := self._promised_s(job, order.attempt)) > 0:
+        # A promise is about an attempt that may be alive. The report was read after the state, so it tells of the last one.
+        uncertain = last is not None and not last.dead
+        if uncertain and (left_s := self._promised_s(job, order.attempt)) > 0:
             self._log.info("order waits", job=job, attempt=order.attempt, promised_s=round(left_s, 1))
             return True
         await self._workshop.spawn(AttemptName(job, order.attempt, self._nonce()))

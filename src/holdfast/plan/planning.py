@@ -75,6 +75,8 @@ class _Decision:
         quarantined = job.id in self._snapshot.quarantined
         if isinstance(job.state, State) and job.state.phase is Phase.QUARANTINED:
             return self._set_aside(job.state, quarantined=quarantined)
+        if quarantined and job.lease is None:
+            return None  # what was set aside stays there until a person releases it, whatever is put back meanwhile
         if (defect := self._defect()) is not None:
             return None if quarantined else self._about(defect)
         assert isinstance(job.state, State) and isinstance(job.spec, Spec) and isinstance(job.desired, Desired)

@@ -66,6 +66,9 @@ class Job:
 
     @property
     def reason(self) -> str:
+        if self.phase is Phase.QUARANTINED and self.state is not None and self.state.phase is not Phase.QUARANTINED:
+            # It was put back by hand after it had been set aside. What it says of itself is not how it stands.
+            return "it was set aside before what is there now was put there; 'quarantine show' says why"
         if self.state is not None and (not self.defects or self.state.phase is Phase.QUARANTINED):
             return self.state.reason
         alive = f"attempt {self.lease.attempt} is alive on {self.lease.node}" if self.lease is not None else None
