@@ -4,9 +4,15 @@ import os
 import platform
 import sys
 
-from bench import failover, jobs, simulation
+from bench import failover, jobs, simulation, start, throughput
 
-BENCHMARKS = {"simulation": simulation.main, "failover": failover.main, "jobs": jobs.main}
+BENCHMARKS = {
+    "simulation": simulation.main,
+    "failover": failover.main,
+    "jobs": jobs.main,
+    "start": start.main,
+    "throughput": throughput.main,
+}
 
 
 def main() -> int:

@@ -1,11 +1,14 @@
 """What tests share. Servers are real, and started only if a test asks for one."""
 
+import os
 import secrets
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from holdfast.zk.embedded import Ensemble, Server, Settings
+
+os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # a hundred nodes of a few seconds each need none; `test_archive` makes one
 
 _REPORTED = pytest.StashKey[list[str]]()
 

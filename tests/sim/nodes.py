@@ -8,7 +8,7 @@ from holdfast.model.names import NodeId
 from holdfast.model.records import NodeRecord
 from holdfast.model.sighting import Sighting
 from holdfast.node.agent import Agent, NodeSettings
-from holdfast.zk.client import SessionId
+from holdfast.zk.client import Connect, SessionId
 from holdfast.zk.paths import Paths
 from holdfast.zk.timing import Timing
 from tests.sim.world import World
@@ -63,6 +63,8 @@ class SimNode:
         self.lost = False
         self._kind = kind
         self.timing = timing
+        self.slots = 1
+        self.address = ""
         self._random = random.Random(f"{world.seed}/{name}")
         # Impatience makes many bad things rare. Nothing may depend on it, so half of the schedules do without.
         self._patience_s = None if world.seed % 2 else 1000.0
@@ -73,18 +75,29 @@ class SimNode:
         agent = self.agent = self._kind(
             NodeSettings(
                 node=NodeId(self.name),
-                record=NodeRecord(slots=1, address="", version="sim", newest_schema=SCHEMA),
+                record=NodeRecord(slots=self.slots, address=self.address, version="sim", newest_schema=SCHEMA),
                 paths=PATHS,
                 timing=self.timing,
             ),
-            connect=self.world.connect(self.process, timeout_s=TIMEOUT_S, patience_s=self._patience_s),
+            connect=self.connect(),
             clock=self.world.clock(self.process),
             memory=self.memory,
             log=self.log,
-            nonce=lambda: f"{self._random.getrandbits(48):012x}",
+            nonce=self.nonce,
             on_session=self._keep,
+            **self.duties(),
         )
         self.world.spawn(self.process, agent.run)
+
+    def connect(self) -> Connect:
+        return self.world.connect(self.process, timeout_s=TIMEOUT_S, patience_s=self._patience_s)
+
+    def nonce(self) -> str:
+        return f"{self._random.getrandbits(48):012x}"
+
+    def duties(self) -> dict[str, Any]:
+        """What the agent is given to do besides standing for leader: here nothing."""
+        return {}
 
     def _keep(self, session: SessionId) -> None:
         self.session = session

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from holdfast.zk.client import SessionId
 from tests.sim.loop import STEPS_MAX, SimLoop
-from tests.sim.process import Process, SimClock
+from tests.sim.process import WALL_AT_START_S, Process, SimClock
 from tests.sim.trace import Trace
 from tests.sim.zk.client import SimConnect
 from tests.sim.zk.ensemble import Ensemble
@@ -54,6 +54,10 @@ class World:
             clock = self._clocks.get(machine) or self._clocks.setdefault(machine, self.loop.boot())
             process = self._processes[name] = Process(name, clock)
         return process
+
+    def processes_of(self, machine: str) -> list[Process]:
+        """Those that live there."""
+        return [process for process in self._processes.values() if process.machine == machine and not process.crashed]
 
     def clock(self, name: str) -> SimClock:
         return self.process(name).clock
@@ -109,6 +113,10 @@ class World:
     @property
     def now_s(self) -> float:
         return self.loop.time()
+
+    def wall_s(self) -> float:
+        """The wall clock of somebody whose clock is right."""
+        return WALL_AT_START_S + self.now_s
 
     def at(self, when_s: float, action: Callable[..., object], *args: Any) -> None:
         """Do something at that time, such as a fault."""

@@ -10,8 +10,9 @@ from holdfast.errors import Unavailable
 from holdfast.zk.client import Client, State
 from holdfast.zk.network import connect_by
 
-CONNECT_S = 4.5
+CONNECT_S = 4.0
 RETRY_S = 0.1
+UNANSWERED_S = 0.1
 
 Answer = TypeVar("Answer")
 
@@ -31,7 +32,14 @@ async def session(target: Target) -> AsyncIterator[Client]:
             raise Unavailable(f"ZooKeeper at {target.ensemble.connect} does not answer{because}")
         yield client
     finally:
-        await client.close()
+        await _close(client)
+
+
+async def _close(client: Client) -> None:
+    """Nobody waits for a server that never answered: the sentence has to come in time, and the process ends anyway."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(None if client.session is not None else UNANSWERED_S):
+            await client.close()
 
 
 def read(target: Target, question: Callable[[Client], Awaitable[Answer]]) -> Answer:

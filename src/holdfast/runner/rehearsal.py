@@ -67,7 +67,8 @@ def _batches_to_python(spark: SparkSession, directory: Path) -> None:
         query.progress()
         time.sleep(0.2)
     while not query.ended() and time.monotonic() < deadline:
-        query.stop()
+        query.tell()
+        query.wake()
         time.sleep(0.1)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.sim.zk.wire import Wire
 
 Record = Callable[..., None]
+OnRead = Callable[[str, str], object]
 
 
 class Ensemble:
@@ -41,6 +42,8 @@ class Ensemble:
         self.quorum = Quorum(self, self.servers, sync_limit * tick_s)
         self.sessions = Sessions(self, loop, tick_s)
         self.pipeline = Pipeline(self)
+        self.on_read: OnRead | None = None
+        """Called with (process, path) at each read, when a server has found the answer and nobody has heard it."""
 
     # Faults
 
@@ -135,11 +138,11 @@ class Ensemble:
 
     # An operator's hands
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes, *, by: str = "operator") -> None:
         """Put these bytes there, whatever stood there before; missing parents are made."""
         node = self.tree.get(path)
         if node:
-            self._operate([SetData(path, data, node.stat.version)])
+            self._operate([SetData(path, data, node.stat.version)], by)
             return
         parent = parent_of(path)
         if self.tree.get(parent) is None:
@@ -154,9 +157,9 @@ class Ensemble:
         if node:
             self._operate([Delete(path, node.stat.version)])
 
-    def _operate(self, operations: Sequence[Operation]) -> None:
+    def _operate(self, operations: Sequence[Operation], by: str = "operator") -> None:
         self.settle()
-        self.pipeline.apply_now(operations)
+        self.pipeline.apply_now(operations, by)
 
     # What the parts ask of each other
 

@@ -70,9 +70,9 @@ class Pipeline:
             if lost.kind is Kind.CLOSE and lost.session:
                 lost.session.closing = False
 
-    def apply_now(self, operations: Sequence[Operation]) -> Committed | Rejected:
-        """An operator's transaction, through some other client."""
-        return self._commit(operations, None, "operator")
+    def apply_now(self, operations: Sequence[Operation], by: str = "operator") -> Committed | Rejected:
+        """An operator's transaction, or that of anybody who is not simulated, through some other client."""
+        return self._commit(operations, None, by)
 
     def _end(self, session: "Session", reason: str) -> list[str]:
         if session.over:

@@ -141,6 +141,8 @@ class Server:
         if self._pending and not self._ensemble.loop.time() < self._pending[0][0]:
             self.advance()
         path, kind = request.path, request.kind
+        if self._ensemble.on_read is not None:
+            self._ensemble.on_read(connection.session.process, path)
         node = self.node(path) if self._pending else self._ensemble.tree.nodes.get(path)
         if node is None and kind is not Kind.EXISTS:
             return NoNode(f"{path} is not there")

@@ -1,0 +1,22 @@
+"""A small streaming job: `first_batch.py DIRECTORY` writes a few rows a second as Parquet, until it is ended."""
+
+import sys
+import time
+
+began = time.time()
+
+from pyspark.sql import SparkSession  # noqa: E402
+
+directory = sys.argv[1]
+imported = time.time()
+spark = SparkSession.builder.getOrCreate()
+with open(f"{directory}/times", "w") as file:
+    file.write(f"{began} {imported} {time.time()}")
+rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+query = (
+    rows.writeStream.format("parquet")
+    .option("path", f"{directory}/out")
+    .option("checkpointLocation", f"{directory}/checkpoint")
+    .start()
+)
+query.awaitTermination()

@@ -1,0 +1,101 @@
+"""The network between nodes, and the promises that are asked for over it."""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.model.names import NodeId
+from holdfast.runner.lease import Run
+from tests.sim.jobs.machine import SimProcess
+from tests.sim.world import World
+
+if TYPE_CHECKING:
+    from tests.sim.jobs.node import JobNode
+
+ANSWER_S = 2.0
+
+
+class Lan:
+    """Who can reach whom. A machine always reaches itself."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._random = random.Random(f"{world.seed}/lan")
+        self._cut: set[frozenset[str]] = set()
+        self.nodes: dict[NodeId, JobNode] = {}
+        self.delay_s = 0.005
+        self.on_promise: Callable[[JobNode], object] = lambda _: None
+
+    def hop_s(self) -> float:
+        return self._random.uniform(0.0002, self.delay_s)
+
+    def cut(self, one: str, other: str) -> None:
+        if one != other:
+            self._world.record("fault", "cut lan", one, other)
+            self._cut.add(frozenset((one, other)))
+
+    def heal(self, one: str, other: str) -> None:
+        self._world.record("fault", "heal lan", one, other)
+        self._cut.discard(frozenset((one, other)))
+
+    def heal_all(self) -> None:
+        self._cut.clear()
+        self.delay_s = 0.005
+
+    def connected(self, one: str, other: str) -> bool:
+        return frozenset((one, other)) not in self._cut
+
+
+class SimPeers:
+    """A `holdfast.runner.work.Peers`: what `HttpPeers` does, and what the node's API does with it."""
+
+    def __init__(self, lan: Lan, world: World, runner: SimProcess) -> None:
+        self._lan = lan
+        self._world = world
+        self._runner = runner
+
+    async def promise(self, nodes: Mapping[NodeId, str], run: Run, period_s: float) -> bool:
+        answers = await asyncio.gather(*(self._ask(NodeId(address), run, period_s) for address in nodes.values()))
+        return all(answers)
+
+    async def _ask(self, node: NodeId, run: Run, period_s: float) -> bool:
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._after_a_hop(self._at_node, node, run, period_s, answer)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
+        except TimeoutError:
+            return False
+
+    def _after_a_hop(self, callback: "object", *args: object) -> None:
+        self._world.at(self._world.now_s + self._lan.hop_s(), callback, *args)  # type: ignore[arg-type]
+
+    def _at_node(self, id: NodeId, run: Run, period_s: float, answer: "asyncio.Future[bool]") -> None:
+        node = self._lan.nodes.get(id)
+        if node is None or node.agent is None or not self._lan.connected(self._runner.machine.name, node.name):
+            return
+        self._world.loop.arrive(self._world.process(node.process), self._promised, node, run, period_s, answer)
+
+    def _promised(self, node: "JobNode", run: Run, period_s: float, answer: "asyncio.Future[bool]") -> None:
+        """In the agent's process."""
+        try:
+            node.promises.promise(run.job, run.attempt, period_s)
+        except HoldfastError as error:
+            self._world.record("no promise", node.name, run.job, run.attempt, str(error))
+            promised = False
+        else:
+            self._world.record("promise", node.name, run.job, run.attempt)
+            promised = True
+            self._lan.on_promise(node)
+        self._after_a_hop(self._at_runner, node, answer, promised)
+
+    def _at_runner(self, node: "JobNode", answer: "asyncio.Future[bool]", promised: bool) -> None:
+        if self._runner.alive and self._lan.connected(self._runner.machine.name, node.name):
+            self._world.loop.arrive(self._runner.process, _resolve, answer, promised)
+
+
+def _resolve(answer: "asyncio.Future[bool]", promised: bool) -> None:
+    if not answer.done():
+        answer.set_result(promised)

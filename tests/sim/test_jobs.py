@@ -1,0 +1,100 @@
+"""Jobs over many simulated schedules: the product's own agents, leaders and runners, with faults at random, at the
+worst moments,
+and by scripts."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from tests.sim.jobs.play import KINDS
+from tests.sim.jobs.schedule import WORKERS, Verdict, kind_of, run, run_all
+from tests.sim.jobs.variants import VARIANTS
+
+SCHEDULES = 1000
+SCHEDULES_FAST = 64
+SEEDS_MAX = 600
+"""How many schedules a broken variant may survive."""
+BATCH = 16
+Report = Callable[[str], None]
+
+
+def _judge(verdicts: list[Verdict], report: Report) -> None:
+    broken = [verdict for verdict in verdicts if verdict.violation]
+    for verdict in broken[:3]:
+        report(f"{verdict}; again: python -m tests.sim.jobs.schedule {verdict.seed}")
+    assert not broken, f"{len(broken)} of {len(verdicts)} schedules: {broken[0]}"
+
+
+def test_no_schedule_breaks_an_invariant_of_jobs_in_a_few_schedules(report: Report) -> None:
+    _judge(run_all(range(SCHEDULES_FAST)), report)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_schedule_breaks_an_invariant_of_jobs(report: Report) -> None:
+    verdicts = run_all(range(SCHEDULES))
+    _judge(verdicts, report)
+    assert {verdict.kind for verdict in verdicts} == set(KINDS)
+    faults = {name for verdict in verdicts for name in verdict.faults}
+    drivers = sum(verdict.drivers for verdict in verdicts)
+    report(f"{SCHEDULES} schedules of jobs kept every invariant, with {len(faults)} kinds of faults and {drivers} drivers")
+    assert len(faults) > 60, "some fault was never chosen"
+
+
+@pytest.mark.slow
+def test_after_a_mishap_the_next_attempt_is_there_in_time(report: Report) -> None:
+    """Invariant 20, with figures. The bounds are in the schedules themselves."""
+    seeds = [seed for seed in range(20 * len(KINDS)) if kind_of(seed) == "mishap"]
+    verdicts = run_all(seeds)
+    _judge(verdicts, report)
+    for mishap in sorted({verdict.faults[0] for verdict in verdicts}):
+        times_s = sorted(verdict.restart_s for verdict in verdicts if verdict.faults[0] == mishap and verdict.restart_s)
+        report(f"{mishap}: the next attempt after {times_s[len(times_s) // 2]:.1f} s, {times_s[-1]:.1f} s at most")
+
+
+def _suspects(variant: str) -> Iterator[list[int]]:
+    """First a schedule that caught it once, then all of the kinds in which it should be caught."""
+    known, kinds = VARIANTS[variant].seed, VARIANTS[variant].kinds
+    if known is not None:
+        yield [known]
+    seeds = [seed for seed in range(SEEDS_MAX * len(KINDS)) if kind_of(seed) in kinds][:SEEDS_MAX]
+    for start in range(0, len(seeds), BATCH):
+        yield seeds[start : start + BATCH]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "sound"])
+def test_a_broken_variant_is_caught(variant: str, report: Report) -> None:
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("fork")) as pool:
+        for seeds in _suspects(variant):
+            for caught in pool.map(run, seeds, [variant] * len(seeds)):
+                if caught.violation and not run(caught.seed).violation:
+                    report(f"'{variant}' was caught by {caught}")
+                    return
+    pytest.fail(f"'{variant}' survived {SEEDS_MAX} schedules")
+
+
+@pytest.mark.parametrize("seed", [1, 3, 7])
+def test_a_schedule_of_jobs_is_replayed_exactly_from_its_seed(seed: int) -> None:
+    here = run(seed).digest
+    for hash_seed in ("0", "1234"):
+        answer = subprocess.run(
+            [sys.executable, "-m", "tests.sim.jobs.schedule", str(seed)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert answer.stdout.splitlines()[-1] == f"digest {here}"
+
+
+def test_a_failing_schedule_of_jobs_names_its_seed() -> None:
+    variant = "a connection lost taken for a lease lost"
+    seeds = (seed for seed in range(200) if kind_of(seed) in VARIANTS[variant].kinds)
+    verdict = next(verdict for verdict in (run(seed, variant) for seed in seeds) if verdict.violation)
+    assert str(verdict).startswith(f"seed {verdict.seed} ")
