@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SET_UP := .venv/.set-up
 
-.PHONY: help demo test test-fast check format bench lock clean java
+.PHONY: help demo test test-live test-fast check format bench lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -23,11 +23,14 @@ java: ## check that a Java that can run ZooKeeper and Spark is there
 demo: java $(SET_UP) ## a real cluster on this machine, broken on purpose, in under a minute
 	@$(BIN)/python examples/demo.py
 
-test: java $(SET_UP) ## everything
-	@$(BIN)/python -m pytest
+test: java $(SET_UP) ## everything but what takes real Spark drivers on a real cluster
+	@$(BIN)/python -m pytest -m "not live"
+
+test-live: java $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: half an hour
+	@$(BIN)/python -m pytest -m live
 
 test-fast: $(SET_UP) ## what needs no server, within a minute
-	@$(BIN)/python -m pytest tests/unit tests/property tests/sim tests/contract -m "not real and not slow"
+	@$(BIN)/python -m pytest tests/unit tests/property tests/sim tests/contract -m "not real and not slow and not live"
 
 check: $(SET_UP) ## format, lint, strict types, import rules
 	@$(BIN)/ruff format --check .

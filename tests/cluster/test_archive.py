@@ -23,7 +23,7 @@ from holdfast.runner.lease import Run
 from holdfast.storage import open_storage
 from tests.waiting import eventually, soon
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MAKE_S = 800.0
 SCRIPT = """

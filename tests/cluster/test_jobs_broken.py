@@ -18,7 +18,7 @@ from tests.cluster.sightings import Sightings, sweep
 from tests.cluster.streams import Feeder, Stream
 from tests.cluster.up import Up, holdfast, refusal, started
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MINUTE_S = 60.0
 NO_ROOM = "waiting for room: it wants 2 slots, and no node has as many free"

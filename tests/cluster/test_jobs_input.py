@@ -16,7 +16,7 @@ from tests.cluster.sightings import sweep
 from tests.cluster.up import Up, holdfast, paused, refusal, started
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ANSWER_S = 5.0
 

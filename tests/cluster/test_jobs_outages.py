@@ -13,7 +13,7 @@ from tests.cluster.sightings import Life, Sightings, sweep
 from tests.cluster.streams import Feeder, Stream, output_of
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILL_S = 2.0
 

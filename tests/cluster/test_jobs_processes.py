@@ -14,7 +14,7 @@ from tests.cluster.streams import Feeder, Stream
 from tests.cluster.up import Up, holdfast, paused, started
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 DRIVER_GONE_S = 2.0
 

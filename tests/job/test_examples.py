@@ -12,6 +12,8 @@ import pytest
 from tests.job.drivers import CONF, EXAMPLES, SRC, WITHIN_S, Driver, batches
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.live
+
 
 def with_spark(test: Callable[..., None]) -> Callable[..., None]:
     return pytest.mark.real(pytest.mark.slow(pytest.mark.timeout(900)(test)))

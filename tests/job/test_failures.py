@@ -8,7 +8,7 @@ import pytest
 
 from tests.job.drivers import Driver
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 FAILS = """
 import json, os, time

@@ -12,6 +12,8 @@ from holdfast.job.queries import Queries, wait_for
 from holdfast.job.query import Query, _Place
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.live
+
 
 class FakeStreamingQuery:
     """As much of PySpark's as this package uses of one of Spark Connect."""

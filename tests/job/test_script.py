@@ -10,6 +10,8 @@ import pytest
 
 from tests.job.drivers import Driver
 
+pytestmark = pytest.mark.live
+
 
 @pytest.mark.parametrize("flags", [("-P",), ()], ids=["as a runner starts it", "by hand"])
 def test_a_script_sees_what_it_would_see_under_python(driver: Driver, flags: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.job.drivers import Driver, batches
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 # Does not know Holdfast. Its batches are slow, so that a stop would hit one in the middle; it looks whether a query is active,
 # as many do, it is done when the first one is, and it takes that for a failure.
