@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.cli.target import find
 from holdfast.errors import HoldfastError
-from tests.cluster.sightings import Life, children_of, stat_of
+from tests.cluster.sightings import Life, children_of, command_of, stat_of
 from tests.cluster.up import holdfast
 from tests.cluster.window import Window
 
@@ -136,18 +136,20 @@ class Attempt:
 
     @property
     def watchdog(self) -> int:
-        return _parent(self.driver.pid)
+        return _parent(self.driver.pid, "holdfast.runner.watchdog")
 
     @property
     def runner(self) -> int:
-        return _parent(self.watchdog)
+        return _parent(self.watchdog, "holdfast.runner")
 
     @property
     def java(self) -> int:
         return next(pid for pid in children_of(self.driver.pid) if (stat := stat_of(pid)) is not None and stat.name == "java")
 
 
-def _parent(pid: int) -> int:
+def _parent(pid: int, module: str) -> int:
+    """After checking that it is what it should be: an orphan's parent is somebody whom no test may kill."""
     stat = stat_of(pid)
     assert stat is not None, f"process {pid} has ended"
+    assert module in command_of(stat.parent), f"process {pid} is an orphan"
     return stat.parent

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 SRC = Path(__file__).parents[2] / "src"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WITHIN_S = 240.0
+WITHIN_S = 170.0
 """For a Spark that starts while both cores are busy."""
 CONF = (
     "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=1 --driver-memory 512m "

@@ -109,4 +109,4 @@ def test_a_java_that_is_killed_is_what_the_sentence_says(driver: Driver) -> None
     assert driver.wait() == 1
     end = driver.end()
     assert (end["how"], end["java_status"]) == ("failed", -signal.SIGKILL)
-    assert end["reason"].startswith("its Java process was killed by SIGKILL, and then Py4J")
+    assert end["reason"].startswith("its Java process was killed by SIGKILL, and then ")

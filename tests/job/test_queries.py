@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from holdfast.job.progress import Progress
 from holdfast.job.queries import Queries, wait_for
 from holdfast.job.query import Query, _Place
+from holdfast.job.stopping import notice_waiting
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
@@ -102,6 +104,25 @@ def test_a_failure_that_the_script_has_dealt_with_is_not() -> None:
     later.fail(ValueError("after the last line"))
     with pytest.raises(ValueError, match="after the last line"):
         queries.wait()
+
+
+def test_what_this_package_asks_a_query_does_not_count_as_the_scripts_waiting() -> None:
+    module = ModuleType("query")
+    module.__dict__.update(
+        StreamingQuery=type("StreamingQuery", (FakeStreamingQuery,), {"processAllAvailable": lambda self: None}),
+        StreamingQueryManager=type("StreamingQueryManager", (), {"awaitAnyTermination": lambda self: None}),
+    )
+    queries = Queries()
+    notice_waiting(module, queries)
+    bad = module.StreamingQuery("bad")
+    queries.add(bad)
+    bad.fail(ValueError("unnoticed"))
+    queries.look()
+    assert not queries.awaited
+    with pytest.raises(ValueError, match="unnoticed"):
+        queries.wait()
+    module.StreamingQueryManager().awaitAnyTermination()
+    assert queries.awaited
 
 
 def test_queries_started_for_ever_leave_nothing_behind() -> None:

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from tests.sim.jobs.play import KINDS
+from tests.sim.jobs.kinds import KINDS, TURNS
 from tests.sim.jobs.schedule import WORKERS, Verdict, kind_of, run, run_all
 from tests.sim.jobs.variants import VARIANTS
 
@@ -49,7 +49,7 @@ def test_no_schedule_breaks_an_invariant_of_jobs(report: Report) -> None:
 @pytest.mark.slow
 def test_after_a_mishap_the_next_attempt_is_there_in_time(report: Report) -> None:
     """Invariant 20, with figures. The bounds are in the schedules themselves."""
-    seeds = [seed for seed in range(20 * len(KINDS)) if kind_of(seed) == "mishap"]
+    seeds = [seed for seed in range(20 * len(TURNS)) if kind_of(seed) == "mishap"]
     verdicts = run_all(seeds)
     _judge(verdicts, report)
     for mishap in sorted({verdict.faults[0] for verdict in verdicts}):
@@ -61,7 +61,7 @@ def _suspects(variant: str) -> Iterator[list[int]]:
     """First a schedule that caught it once, then all of the kinds in which it should be caught."""
     kinds = VARIANTS[variant].kinds
     yield [CAUGHT[variant]]
-    seeds = [seed for seed in range(SEEDS_MAX * len(KINDS)) if kind_of(seed) in kinds][:SEEDS_MAX]
+    seeds = [seed for seed in range(SEEDS_MAX * len(TURNS)) if kind_of(seed) in kinds][:SEEDS_MAX]
     for start in range(0, len(seeds), BATCH):
         yield seeds[start : start + BATCH]
 
@@ -69,31 +69,55 @@ def _suspects(variant: str) -> Iterator[list[int]]:
 CAUGHT = {
     "no epoch check": 73,
     "what was decided from is not checked": 9,
+    "whatever version is there is written over": 121,
     "results not inspected": 9,
+    "retry across expiry": 1140,
     "submit in two steps": 49,
     "acknowledged before it is written": 1,
     "a cancel acknowledged before it is written": 17,
-    "a job without state is started": 87,
-    "a job without its name is started": 55,
+    "a job without state is started": 39,
+    "a job without its name is started": 279,
+    "a lease that does not check the attempt": 74,
+    "a lease that does not check what is wanted": 1188,
     "a number runs twice": 17,
-    "a missing lease believed": 42,
+    "a missing lease believed": 362,
     "a report without the lease": 33,
     "no margin": 13,
-    "a margin that goes on under a new leader": 25,
+    "a margin that goes on under a new leader": 57,
     "what stands in the checkpoint is not read": 6,
     "only the last end is looked for": 6,
+    "a start that is too late blamed on the job": 234,
     "the name and the order in another transaction": 17,
     "swept by halves": 6,
-    "attempts begin again at 1": 55,
+    "garbage taken for a new job": 279,
+    "attempts begin again at 1": 39,
     "an order believed": 87,
     "a session closed before the driver is dead": 4,
     "certified before everything is gone": 4,
     "the end of a pipe taken for death": 21,
-    "a tree ended without its watchdog": 186,
-    "margin too small": 10,
+    "a tree ended without its watchdog": 346,
+    "margin too small": 26,
+    "deadline counted from the reply": 794,
+    "a read taken for a confirmation": 250,
+    "the first write after a pause trusted": 794,
     "a connection lost taken for a lease lost": 12,
+    "no watchdog": 1370,
+    "the start is not gated": 586,
+    "a promise not forced to the disk": 427,
+    "no waiting after a reboot": 3635,
+    "a promise counted from its answer": 19,
+    "a promise used to the last moment": 91,
+    "the promise of some taken for that of all": 51,
+    "the next attempt outside the failsafe set": 3,
+    "a set that may have been written is forgotten": 435,
+    "failures forgotten by a new leader": 104,
+    "back-off forgotten by a new leader": 1345,
 }
-"""Variants, and a schedule that is known to catch each. The others of `VARIANTS` are not judged yet."""
+"""For each variant, a schedule that caught it once. It is tried first."""
+
+
+def test_every_variant_is_judged() -> None:
+    assert set(CAUGHT) == set(VARIANTS) - {"sound"}
 
 
 @pytest.mark.slow

@@ -218,10 +218,23 @@ def test_the_place_is_a_setting_and_a_variable_wins(
     assert found == (Path(expected.replace("NODE", str(tmp_path))) if expected else None)
 
 
-def test_who_steps_back_is_the_last_in_every_queue() -> None:
+def step_back(*, session: bool) -> list[str]:
     program = (
         "import os; from holdfast.runner.background import step_back; step_back();"
         "print(os.getpriority(os.PRIO_PROCESS, 0), open('/proc/self/oom_score_adj').read().strip())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, start_new_session=True)
-    assert done.stdout.split() == ["19", "1000"]
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=session).stdout.split()
+
+
+def test_who_steps_back_is_the_last_in_every_queue() -> None:
+    assert step_back(session=True) == ["19", "1000"]
+
+
+def test_who_steps_back_leaves_the_session_of_others_alone() -> None:
+    autogroup = Path("/proc/self/autogroup")
+    if not autogroup.exists():
+        pytest.skip("this kernel does not group by session")
+    before = autogroup.read_text()
+    assert step_back(session=False) == ["19", "1000"]
+    assert autogroup.read_text() == before

@@ -7,6 +7,7 @@ the state may only be set while the stream is past that point, or between two ba
 needs to plan a batch and to commit one, looks where the stream's thread is, and sets the state if that is a good place.
 """
 
+import inspect
 import json
 import time
 from typing import Any
@@ -37,11 +38,11 @@ class Query:
         return not self._query.isActive
 
     def failed(self) -> bool:
-        return self._query.exception() is not None
+        return self._unnoticed("exception") is not None
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Raises what it failed of, if it did."""
-        self._query.awaitTermination(timeout_s)
+        self._unnoticed("awaitTermination", timeout_s)
 
     def progress(self) -> dict[str, Any] | None:
         progress = self._query.lastProgress
@@ -56,6 +57,10 @@ class Query:
 
     def wake(self) -> None:
         """What has been told and sleeps until its next trigger. Returns when it has ended."""
+
+    def _unnoticed(self, method: str, *args: Any) -> Any:
+        """What the script calls is taken note of; what is called here is not."""
+        return inspect.unwrap(getattr(type(self._query), method))(self._query, *args)
 
 
 class Classic(Query):

@@ -30,7 +30,7 @@ class Apply:
     def operations(self, command: Command) -> list[Operation]:
         match command:
             case Withdraw(job, node):
-                return [Delete(self._paths.order(node, job), 0)]
+                return [self._remove_order(node, job)]
             case Launch(job, node, state):
                 return self._launch(self._sight(job), node, state)
             case Settle(job, state):
@@ -76,7 +76,11 @@ class Apply:
         return operations
 
     def _remove_orders(self, job: JobId) -> list[Operation]:
-        return [Delete(self._paths.order(node, job), 0) for node in self._seen.ordered_on(job)]
+        return [self._remove_order(node, job) for node in self._seen.ordered_on(job)]
+
+    def _remove_order(self, node: NodeId, job: JobId) -> Operation:
+        path = self._paths.order(node, job)
+        return Delete(path, self._seen.order_version(path))
 
     def _release_name(self, sight: JobSight) -> list[Operation]:
         name, held = sight.claimed_name(self._paths), sight.name

@@ -138,6 +138,8 @@ class Leader:
                 self.lost = reason
             case outcomes.Conflict(path, reason):
                 self._log.info("decided from old news", job=command.job, path=path, reason=reason)
+                if path.startswith(f"{self._paths.orders}/"):
+                    self.observer.doubt_order(path)
             case outcomes.Unknown(reason):
                 raise OutcomeUnknown(reason)
             case outcomes.Unsent(reason):

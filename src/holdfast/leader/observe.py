@@ -42,6 +42,9 @@ class Observer:
         self._nodes: dict[NodeId, NodeView] = {}
         self._schemas: dict[NodeId, int] = {}
         self._orders: dict[NodeId, frozenset[JobId]] = {}
+        self._order_versions: dict[str, int] = {}
+        """Of those that somebody has written into. All others are as the leader made them."""
+        self._odd_orders: set[str] = set()
         self._quarantined: frozenset[JobId] = frozenset()
         self.doubt_everything()
 
@@ -63,6 +66,11 @@ class Observer:
 
     def doubt(self, job: JobId) -> None:
         self._dirty_jobs.add(job)
+        self._dirty_lists.add(self._paths.orders)
+
+    def doubt_order(self, path: str) -> None:
+        """It is not as the leader made it."""
+        self._odd_orders.add(path)
         self._dirty_lists.add(self._paths.orders)
 
     def fired(self, fired: Iterable[str]) -> None:
@@ -116,6 +124,10 @@ class Observer:
         self._orders = {
             NodeId(node): frozenset(map(JobId, jobs)) for node, jobs in zip(nodes, found, strict=True) if jobs is not None
         }
+        odd = sorted(self._odd_orders)
+        stats = await _all([self._client.exists(path) for path in odd])
+        self._order_versions = {path: stat.version for path, stat in zip(odd, stats, strict=True) if stat is not None}
+        self._odd_orders = set(self._order_versions)
 
     async def _look_for_jobs(self) -> None:
         present = set(map(JobId, await self._client.children(self._paths.jobs, watch=True)))
@@ -242,6 +254,9 @@ class Observer:
 
     def ordered_on(self, job: JobId) -> list[NodeId]:
         return [node for node, jobs in self._orders.items() if job in jobs]
+
+    def order_version(self, path: str) -> int:
+        return self._order_versions.get(path, 0)
 
     def has_orders(self, node: NodeId) -> bool:
         """Whether there is a place for this node's orders."""

@@ -222,6 +222,8 @@ class Agent:
         if not self.status.registered:
             self.status = replace(self.status, registered=True)
             self._log.info("registered")
+        if self._duties is not None and self._duties.objection is not None:
+            raise self._duties.objection  # to stand all the same would only use up epochs
         mine = await election.stand()
         if not await election.first(mine):
             self._lose_reign("another node stands before this one")
@@ -244,8 +246,6 @@ class Agent:
         duties = self._duties
         if duties is None or self.reign is None:
             return
-        if duties.objection is not None:
-            raise duties.objection
         if duties.lost is not None:
             self._lose_reign(duties.lost)
             self._alarm.ring()

@@ -125,6 +125,7 @@ class Duties:
         if (leader := self._leader) is None:
             if self._observer is not None:
                 await self._observer.look()
+                self.objection = None  # everything can be read
             return False
         done = await leader.one_pass()
         if leader.lost is not None:

@@ -36,6 +36,9 @@ class Workshop(Protocol):
     def bury(self, name: AttemptName) -> None: ...
 
 
+AGAIN_S = 1.0
+"""Before the same attempt is started once more; twice as long after each time."""
+
 LeftS = Callable[[JobId, Attempt], float]
 """How long an attempt must not be started yet."""
 
@@ -53,6 +56,8 @@ class Hands:
         self._orders: dict[JobId, bool] = {}
         """Whether there is still something to do about each."""
         self._look_again = True
+        self._started: dict[tuple[JobId, Attempt], tuple[int, float]] = {}
+        """How often each attempt was started here, and when the next time may be, for those that never reach the lease."""
         self._burying: set[AttemptName] = set()
 
     def fired(self, paths: Iterable[str]) -> None:
@@ -78,6 +83,7 @@ class Hands:
             self._look_again = False
             # A new attempt may have the old one's place in the list: everything is looked at once more.
             self._orders = {JobId(job): True for job in jobs}
+            self._started = {name: often for name, often in self._started.items() if name[0] in self._orders}
         for job, due in sorted(self._orders.items()):
             if due:
                 try:
@@ -109,7 +115,12 @@ class Hands:
         if uncertain and (left_s := self._promised_s(job, order.attempt)) > 0:
             self._log.info("order waits", job=job, attempt=order.attempt, promised_s=round(left_s, 1))
             return True
+        times, not_before = self._started.get((job, order.attempt), (0, 0.0))
+        now = asyncio.get_running_loop().time()
+        if times and now < not_before:
+            return True  # the last runner of it has ended before it had the lease, and the next one would fare no better
         await self._workshop.spawn(AttemptName(job, order.attempt, self._nonce()))
+        self._started[job, order.attempt] = (times + 1, now + AGAIN_S * 2 ** min(times, 4))
         self._log.info("attempt started", job=job, attempt=order.attempt)
         return True
 
@@ -140,6 +151,7 @@ class Hands:
     async def _certify(self, client: Client, name: AttemptName) -> bool:
         """Whether there is a lease left to be closed."""
         path = self._paths.job(name.job, "report")
+        await client.sync(path)  # the lease may have been the last thing that the runner took
         try:
             znode = await client.get(path)
         except NoNode:
@@ -148,7 +160,8 @@ class Hands:
         if report is None or (report.attempt, report.nonce) != (name.attempt, name.nonce):
             return False
         if report.dead:
-            return False
+            # Certified before; but whoever did that may have died before the session was closed.
+            return await client.exists(self._paths.job(name.job, "lease")) is not None
         outcome = report.outcome or self._workshop.left_behind(name) or Outcome(Ending.LOST, "its runner was killed")
         certificate = replace(report, outcome=outcome, dead=True)
         result = await client.commit([SetData(path, encode(certificate), znode.stat.version)])

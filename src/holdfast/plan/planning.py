@@ -177,7 +177,7 @@ class _Decision:
     def _after_attempt(self, state: State, spec: Spec, desired: Desired) -> Command | None:
         report = self._own_report(state)
         outcome = report.outcome if report is not None else None
-        if not self._surely_dead(state, report):
+        if not self._surely_dead(state, report, desired):
             return None
         if desired is Desired.CANCEL:
             return self._settle(state, Phase.CANCELLED, "a person cancelled it")
@@ -201,13 +201,15 @@ class _Decision:
         report = self._job.report
         return report if isinstance(report, Report) and report.attempt == state.attempt else None
 
-    def _surely_dead(self, state: State, report: Report | None) -> bool:
+    def _surely_dead(self, state: State, report: Report | None, desired: Desired) -> bool:
         """Certified, or gone for a margin on this leader's own clock.
 
         An attempt that has never reported has never held the lease, and cannot take it any more once the next number is
-        given out. It is only a question of patience.
+        given out, nor while it is not wanted. It is only a question of patience.
         """
         if report is not None and report.dead:
+            return True
+        if report is None and state.phase is Phase.STARTING and desired is not Desired.RUN:
             return True
         since = self._job.lease_gone_since
         if since is None:

@@ -16,11 +16,12 @@ def step_back() -> None:
     """This process and all that it starts from now on. What the kernel does not grant is done without.
 
     Where the kernel groups processes by session, niceness counts within a session only, and the session has one of its own:
-    whoever begins a new session steps back once more.
+    whoever begins a new session steps back once more, and whoever has not begun it leaves it alone.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, LEAST)
-    _write("/proc/self/autogroup", str(LEAST))
+    if os.getsid(0) == os.getpid():
+        _write("/proc/self/autogroup", str(LEAST))
     _write("/proc/self/oom_score_adj", "1000")  # if memory runs out, this goes first
     if number := _IOPRIO_SET.get(platform.machine()):
         ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE)

@@ -29,6 +29,8 @@ from holdfast.zk.settings import Ensemble
 FETCH_TRIES = 5
 FETCH_AGAIN_S = 2.0
 PROGRESS_BYTES_MAX = 200_000
+NOT_ITS_FAULT = ("the deadline", "cannot start a process")
+"""How a watchdog begins a refusal that says nothing about the job."""
 
 
 class DriverWork:
@@ -73,7 +75,11 @@ class DriverWork:
         except Unavailable as error:
             return Outcome(Ending.LOST, f"it could not be started on {self._run.node}: {error}")
         except (Refused, Conflict) as error:
-            return Outcome(Ending.UNSTARTABLE, str(error))
+            if self._cause is not None:
+                return self._cause
+            # What came too late is not let in, and a machine may have no process to spare: that is not the job's fault.
+            late = self._supervision is not None and (self._supervision.ending or str(error).startswith(NOT_ITS_FAULT))
+            return Outcome(Ending.LOST if late else Ending.UNSTARTABLE, str(error))
         except OSError as error:
             return Outcome(Ending.LOST, f"it could not be started on {self._run.node}: {error.strerror or error}")
 

@@ -22,8 +22,10 @@ KILL_S = 5.0
 """How long `kill` tries. What is left then cannot be interrupted, or belongs to another user."""
 SCAN_S = 0.5
 SCAN_ROUNDS = 20
-"""How long, and how often at least, the list of processes is read again because of one that came and went, or is in the middle
-of exec. One that stays like that is not taken for one of the tree."""
+"""How long, and how often at least, the list of processes is read again because of one that came and went."""
+EXEC_S = 10.0
+"""How long a process that is in the middle of exec is waited for: its program may have to come from a slow disk. One that stays
+like that is not taken for one of the tree, and is not waited for again."""
 
 _KERNEL_THREAD = 0x00200000
 _EXITING = 0x00000004
@@ -38,6 +40,12 @@ class Process:
         self.pid = pid
         self.started = started
         self.parent = parent
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Process) and (self.pid, self.started) == (other.pid, other.started)
+
+    def __hash__(self) -> int:
+        return hash((self.pid, self.started))
 
     def __repr__(self) -> str:
         return f"Process(pid={self.pid}, started={self.started})"
@@ -59,6 +67,10 @@ class Process:
         finally:
             os.close(descriptor)
         return True
+
+
+_stuck: set[Process] = set()
+"""Those that have been in the middle of exec for too long."""
 
 
 class _Sighting:
@@ -139,9 +151,10 @@ def _scan(mark: bytes, own: bool, *, hold: bool = False) -> list[Process]:
     seen: dict[int, _Sighting] = {}
     held: dict[int, Process] = {}
     rounds = 0
-    give_up_at = time.monotonic() + SCAN_S
+    begun = time.monotonic()
     while True:
         missed = False
+        becoming: list[Process] = []
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
             if pid == me or (pid in seen and seen[pid].marked is not None):
                 continue
@@ -151,13 +164,19 @@ def _scan(mark: bytes, own: bool, *, hold: bool = False) -> list[Process]:
                 missed = True
                 continue
             seen[pid] = sighting
-            missed = missed or sighting.process is None or sighting.marked is None
-            if sighting.marked is None:
+            missed = missed or sighting.process is None
+            if sighting.marked is None and sighting.process is not None and sighting.process not in _stuck:
+                becoming.append(sighting.process)
                 time.sleep(0.001)
             if hold and sighting.marked and sighting.process is not None:
                 _hold(sighting.process, held)
         rounds += 1
-        if not missed or (rounds >= SCAN_ROUNDS and time.monotonic() > give_up_at):
+        elapsed_s = time.monotonic() - begun
+        if becoming and elapsed_s > EXEC_S:
+            _stuck.update(becoming)
+        elif becoming:
+            continue
+        if not missed or (rounds >= SCAN_ROUNDS and elapsed_s > SCAN_S):
             return list({**held, **_with_descendants(seen, me if own else None)}.values())
 
 

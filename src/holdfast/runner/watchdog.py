@@ -78,8 +78,10 @@ class Watchdog:
         if self._runner in ready:
             self._why = "the runner is dead"
             return
+        # The clock is asked before the line is read: a deadline that had passed by then may have been moved in time, and who is
+        # paused between the two only looks again.
+        clock = now()
         try:
-            # All that has come, before the clock is asked: a deadline that has passed may have been moved in time.
             for message in self._line.read():
                 self._obey(message)
         except Garbage:
@@ -89,7 +91,7 @@ class Watchdog:
             return
         if self._line.closed:
             self._why = "the runner has hung up"
-        elif self._deadline is not None and now() >= self._deadline:
+        elif self._deadline is not None and clock >= self._deadline:
             self._why = "the deadline has passed"
         elif self._grace_until is not None and (alone or time.monotonic() > self._grace_until):
             self._why = "the driver has ended"

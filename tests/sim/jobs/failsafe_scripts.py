@@ -6,6 +6,7 @@ from tests.sim.jobs.aims import ORDER
 from tests.sim.jobs.drivers import Driver
 from tests.sim.jobs.leader_scripts import LeaderScripts
 from tests.sim.jobs.node import JobNode
+from tests.sim.nodes import PATHS
 from tests.sim.zk.request import Transaction
 
 
@@ -74,8 +75,8 @@ class Scripts(LeaderScripts):
         """A node has promised, and then has the order for the next attempt; its power fails, and comes back at once."""
 
         def ordered(transaction: Transaction) -> None:
-            order = next(each for each in transaction.operations if each.path.startswith("/holdfast/sim/orders/"))
-            name = order.path.split("/")[4]
+            order = next(each for each in transaction.operations if each.path.startswith(f"{PATHS.orders}/"))
+            name = order.path.split("/")[-2]
 
             def fail(node: JobNode) -> None:
                 if node.name == name and not self._over and not node.lost:

@@ -24,6 +24,9 @@ class Garbage:
         self._victim = victim
         self._oracles = oracles
         self._random = rng
+        parts = ["state", "name", *rng.sample(PARTS[:-1], 2)]
+        self._missing = [rng.choice(parts)]
+        """What a leftover lacks. At least one part always, or it would be a job like any other."""
 
     def strew(self) -> str:
         act: Callable[[], None] = self._random.choice(
@@ -83,9 +86,6 @@ class Garbage:
         ghost = JobId("ghost")
         self._oracles.job(ghost).touched = True
         self._oracles.never.add(ghost)
-        missing = self._random.sample(PARTS[:-1], self._random.randrange(1, 4)) if self._random.random() < 0.5 else ["name"]
-        if self._random.random() < 0.3:
-            missing = ["state"]
         spec = Spec("ghost", "job.py", "0" * 64, arguments=("", "0", "1"))
         state = State(Phase.PENDING, "put back by hand")
         whole = {
@@ -96,7 +96,7 @@ class Garbage:
             "state": encode(state),
         }
         for part, data in whole.items():
-            if part not in missing:
+            if part not in self._missing:
                 self._zk.write(PATHS.job(ghost, part), data)
-        if "name" not in missing:
+        if "name" not in self._missing:
             self._zk.write(PATHS.name("ghost"), encode(NameRecord(ghost)))

@@ -18,7 +18,7 @@ class LeaderScripts(LeaseScripts):
         """A person says something between the leader's decision and the commit of what it decided, or just after that."""
 
         def strike(transaction: Transaction) -> None:
-            job = next(each.path.split("/")[4] for each in transaction.operations if each.path.startswith(PATHS.jobs))
+            job = next(each.path.split("/")[-2] for each in transaction.operations if each.path.startswith(PATHS.jobs))
             word = self._random.choice([Desired.CANCEL, Desired.CANCEL, Desired.STOP])
             self._zk.write(PATHS.job(job, "desired"), encode(Wanted(word)), by="people/0")  # type: ignore[arg-type]
 

@@ -2,7 +2,7 @@
 certain rule
 is all that keeps two drivers apart."""
 
-from tests.sim.jobs.aims import HEARTBEAT, LEASE, JobAims
+from tests.sim.jobs.aims import HEARTBEAT, LEASE, JobAims, Match
 from tests.sim.jobs.drivers import Driver
 from tests.sim.jobs.machine import Machine, SimProcess
 from tests.sim.jobs.node import JobNode
@@ -38,6 +38,12 @@ class LeaseScripts(JobAims):
     def back(self, node: JobNode) -> None:
         if node.lost:
             node.start()
+
+    def stop_agent(self, node: JobNode, length_s: float, *, hang: bool) -> None:
+        self.after(length_s, self._stop(node, hang=hang))
+
+    def crash_at(self, match: Match, node: JobNode) -> None:
+        self._zk.after(match, lambda _: self.after(0.0, node.crash))
 
     def leader(self) -> JobNode | None:
         return next((node for node in self.job_nodes if node.leading()), None)

@@ -21,6 +21,7 @@ class JobRecord:
     id: JobId
     state: Fields | None = None
     state_version: int = -1
+    state_since_s: float = 0.0
     attempt: int = 0
     desired: str = ""
     force: bool = False
@@ -31,7 +32,6 @@ class JobRecord:
     launched: set[tuple[int, str]] = field(default_factory=set)
     """Every attempt that a leader has ever given to a node."""
     spec: Fields | None = None
-    launches_s: list[float] = field(default_factory=list)
     cancelled_s: float | None = None
     spoken_s: float = float("-inf")
     """When a person last said anything."""
@@ -101,7 +101,7 @@ class Ledger:
         return self.jobs.setdefault(job, JobRecord(job))
 
     def _committed(
-        self, _: int, session: int, process: str, operations: Sequence[Operation], results: Sequence[str | Stat | None]
+        self, zxid: int, session: int, process: str, operations: Sequence[Operation], results: Sequence[str | Stat | None]
     ) -> None:
         commit = Commit(session, process, operations)
         prefix = f"{PATHS.jobs}/"
@@ -109,7 +109,7 @@ class Ledger:
         before: dict[JobId, JobRecord] = {}
         for operation, result in zip(operations, results, strict=True):
             if isinstance(operation, SetData | Create | Delete) and operation.path.startswith(prefix):
-                job, _, part = operation.path.removeprefix(prefix).partition("/")
+                job, __, part = operation.path.removeprefix(prefix).partition("/")
                 record = self.record(JobId(job))
                 before.setdefault(record.id, _copy(record))
                 if part:
@@ -130,6 +130,7 @@ class Ledger:
             case "state":
                 record.state = _read(data)
                 record.state_version = result.version if isinstance(result, Stat) else 0
+                record.state_since_s = now_s
                 record.ended = record.ended or (record.final and not commit.by_operator)
                 for event in (record.state or {}).get("events", ())[-1:] if commit.by_agent else ():
                     record.events.add((event["number"], event["phase"], event["reason"]))
@@ -137,8 +138,6 @@ class Ledger:
                     record.launched.add((record.state["attempt"], record.state["node"]))
             case "attempt":
                 record.attempt = result.version if isinstance(result, Stat) else 0
-                if record.attempt and isinstance(result, Stat):
-                    record.launches_s.append(now_s)
             case "desired":
                 fields = _read(data) or {}
                 record.desired, record.force = str(fields.get("desired")), bool(fields.get("force"))

@@ -43,6 +43,8 @@ class Rules:
         if after.touched:
             if part in ("state", "attempt"):
                 self._by_the_leader(commit, f"the {part} of {after.id}")
+            if part == "state":
+                self._nothing_is_guessed(before, after)
             return  # what was made of garbage is not judged any further: that it harms nobody else is
         match part:
             case _ if after.swept or not commit.sets(PATHS.job(after.id, part)):
@@ -88,6 +90,12 @@ class Rules:
         self._failures_only_grow(before, after)
         if (attempt := after.state["attempt"]) > after.attempt:
             self._violated(f"the state of {after.id} tells of attempt {attempt}, and the newest is {after.attempt}")
+
+    def _nothing_is_guessed(self, before: JobRecord, after: JobRecord) -> None:
+        """Rule 8: what cannot be read is set aside, unless a lease tells what is true."""
+        unread = before.state is None and before.state_version >= 0
+        if unread and not before.lease_session and after.phase not in ("QUARANTINED", ""):
+            self._violated(f"nobody could read the state of {after.id}, and it became {after.phase}")
 
     def _swept(self, part: str, before: JobRecord, after: JobRecord, commit: Commit) -> None:
         """Rule 7: as one, and only what ended."""
@@ -190,7 +198,7 @@ class Rules:
         if before.state is None or before.state["phase"] != "BACKOFF" or before.touched:
             return
         early_s = before.state["not_before"] - self._world.wall_s()
-        if early_s > SKEW_S and before.spoken_s < before.launches_s[-1]:
+        if early_s > SKEW_S and before.spoken_s < before.state_since_s:
             self._violated(f"{before.id} was started {early_s:.1f} s before its time")
 
     # Runners, and agents on their behalf

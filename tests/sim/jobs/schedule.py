@@ -10,7 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from tests.sim.jobs.play import KINDS, Play
+from tests.sim.jobs.kinds import KINDS, TURNS
+from tests.sim.jobs.play import Play
 from tests.sim.jobs.variants import VARIANTS
 from tests.sim.oracles import Violation
 from tests.sim.world import Stuck, World
@@ -42,7 +43,7 @@ def run(seed: int, variant: str = "sound", *, keep_trace: list[tuple[object, ...
         play = Play(world, kind, broken.kit, random.Random(f"{seed}/{kind}"))
         violation = ""
         try:
-            play.perform(lives=broken.lives)
+            play.perform(KINDS[kind], lives=broken.lives)
         except (Violation, Stuck) as error:
             violation = str(error)
         except Exception as error:
@@ -68,7 +69,7 @@ def run(seed: int, variant: str = "sound", *, keep_trace: list[tuple[object, ...
 
 
 def kind_of(seed: int) -> str:
-    return KINDS[seed % len(KINDS)]
+    return TURNS[seed % len(TURNS)]
 
 
 def run_all(seeds: Iterable[int], variant: str = "sound", *, workers: int = WORKERS) -> list[Verdict]:

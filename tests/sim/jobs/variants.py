@@ -410,8 +410,6 @@ class Variant:
     """Where it is looked for."""
     lives: bool = True
     """Whether it is also judged by whether it recovers."""
-    seed: int | None = None
-    """One that caught it once. It is tried first."""
 
 
 RECKLESS = Reckless(tick_s=TIMING.tick_s, margin_s=0.1)
