@@ -23,6 +23,7 @@ COMMANDS = {
         "resume": "steer",
         "restart": "steer",
         "cancel": "steer",
+        "upgrade": "upgrade",
         "quarantine": "quarantine",
     },
     "Clusters": {"up": "local", "down": "local", "node": "node", "cluster": "cluster"},

@@ -127,8 +127,7 @@ async def _refuse_if_ended(client: Client, paths: Paths, id: JobId, word: Word) 
 
 
 def _stop(job: Job) -> Word | str:
-    _refuse_ended(job)
-    _refuse_quarantined(job)
+    refuse_unsteerable(job)
     if job.wanted is not None and job.wanted.desired is Desired.STOP:
         return f"was asked to stop before: {job.phase}: {job.reason}"
     if job.lease is not None:
@@ -148,8 +147,7 @@ def _cancel(job: Job) -> Word | str:
 
 
 def _restart(job: Job, *, force: bool) -> Word | str:
-    _refuse_ended(job)
-    _refuse_quarantined(job)
+    refuse_unsteerable(job)
     if job.lease is not None:
         happens = (
             f"runs on {job.lease.node}, attempt {job.lease.attempt}, which ends at its next batch boundary; then another begins"
@@ -161,8 +159,7 @@ def _restart(job: Job, *, force: bool) -> Word | str:
 
 def _resume(job: Job) -> Word | str:
     """Only what does not run: to say 'run' once more to what does would restart it."""
-    _refuse_ended(job)
-    _refuse_quarantined(job)
+    refuse_unsteerable(job)
     if job.wanted is not None and job.wanted.desired is Desired.STOP:
         # Not `again`: if somebody else has resumed it meanwhile, nothing more is to be said.
         return Word(Desired.RUN, happens=f"was {job.phase} ({job.reason}), and is started again as soon as there is room")
@@ -171,6 +168,11 @@ def _resume(job: Job) -> Word | str:
             Desired.RUN, again=True, happens=f"was parked ({job.reason}), and is started again as soon as there is room"
         )
     return f"is not stopped: {job.phase}: {job.reason}"
+
+
+def refuse_unsteerable(job: Job) -> None:
+    _refuse_ended(job)
+    _refuse_quarantined(job)
 
 
 def _refuse_ended(job: Job) -> None:

@@ -2,31 +2,28 @@
 
 import json
 import secrets
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from holdfast.cli.conversation import act
+from holdfast.cli.identity import identity
 from holdfast.cli.jobs import job_as_json
 from holdfast.cli.plain import plain
 from holdfast.cli.proposal import Proposal, propose
-from holdfast.cli.session import read
+from holdfast.cli.shipping import ensure, storage_of, upload
 from holdfast.cli.target import Target, find, target_options
-from holdfast.cli.terminal import console, is_terminal
 from holdfast.cli.waiting import Verdict, refuse_bad, say, wait
 from holdfast.errors import HoldfastError, Refused
 from holdfast.model.job import Desired, Spec, State, Wanted
 from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.storage import Storage, open_storage
 from holdfast.zk import submission
 from holdfast.zk.client import Client
-from holdfast.zk.jobs import Job, optional, read_job
+from holdfast.zk.jobs import Job, read_job
 from holdfast.zk.paths import Paths
 from holdfast.zk.view import observe
-
-BAR_BYTES_MIN = 1_000_000
 
 
 @click.command()
@@ -99,9 +96,9 @@ def submit(
 
 def _submit(target: Target, proposal: Proposal, request: str) -> tuple[Job, bool]:
     """The code first, then the record that names it, then once more the code: a sweeper may have come between."""
-    storage = open_storage(read(target, lambda client: _location(client, target.paths)))
-    blobs = _upload(storage, proposal.files)
-    spec = proposal.spec(blobs)
+    storage = storage_of(target)
+    blobs = upload(storage, proposal.files)
+    spec = replace(proposal.spec(blobs), by=identity())
     fresh = JobId(f"j{secrets.token_hex(6)}")
 
     async def action(client: Client) -> tuple[Job, bool]:
@@ -111,22 +108,8 @@ def _submit(target: Target, proposal: Proposal, request: str) -> tuple[Job, bool
     job, led = act(target, action)
     if job.id != fresh:
         say(f"request '{request}' was carried out before")
-    try:
-        for file, digest in blobs.items():
-            storage.ensure(file, digest)
-    except HoldfastError as error:
-        say(f"the job is submitted, but whether its code is still in the storage could not be checked: {error}")
+    ensure(storage, blobs)
     return job, led
-
-
-async def _location(client: Client, paths: Paths) -> str:
-    znode = await optional(client.get(paths.storage))
-    if znode is None:
-        raise Refused(f"no node has ever joined this cluster ({paths.root}), so it has no storage for the code")
-    try:
-        return znode.data.decode()
-    except UnicodeDecodeError:
-        raise Refused(f"{paths.storage} does not say where the storage is: {znode.data[:40]!r}") from None
 
 
 async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Job, bool]:
@@ -138,30 +121,6 @@ async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Jo
         job, led = None, True
     state = State(Phase.PENDING, "submitted; no leader has looked at it yet")
     return job or Job(id, spec.name, None, spec=spec, wanted=Wanted(Desired.RUN), state=state), led
-
-
-def _upload(storage: Storage, files: tuple[Path, ...]) -> dict[Path, str]:
-    if sum(map(_size, files)) < BAR_BYTES_MIN or not is_terminal(sys.stderr):
-        return {file: storage.put(file) for file in files}
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    blobs: dict[Path, str] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        for file in files:
-            # How far one file has come only the storage knows.
-            task = progress.add_task(f"storing {plain(file.name)} ({_size(file) / 1e6:,.1f} MB)", total=None)
-            blobs[file] = storage.put(file)
-            progress.update(task, total=1, completed=1)
-    return blobs
-
-
-def _size(file: Path) -> int:
-    """For show only: whether it is there to be read, the storage says."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
 
 
 def _first_batch(job: Job) -> Verdict | None:

@@ -6,7 +6,7 @@ was never submitted, and can never be started. A request may be repeated: the sa
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from holdfast.model.codec import Garbage, decode, encode
@@ -70,7 +70,8 @@ def _submission(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Oper
 
 
 def digest(spec: Spec) -> str:
-    return hashlib.sha256(encode(spec)).hexdigest()
+    """Of what is to run. Who wants it makes no difference."""
+    return hashlib.sha256(encode(replace(spec, by=""))).hexdigest()
 
 
 async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
@@ -120,11 +121,11 @@ async def want(
     With `again` it is said even if it is wanted already: a new word, which restarts what runs and resumes what is parked.
     """
     path = paths.job(job, "desired")
-    word = encode(Wanted(desired, force=force))
     sent: int | None = None
     for _ in range(TRIES_MAX):
         znode = await _wanted(client, path, job)
-        before = decode(Wanted, znode.data, where=path).desired
+        wanted = decode(Wanted, znode.data, where=path)
+        before, word = wanted.desired, encode(replace(wanted, desired=desired, force=force))
         if sent is not None and znode.stat.version > sent and znode.data == word:
             return desired  # the reply was lost, and it was done
         if before is Desired.CANCEL and desired is not Desired.CANCEL:
