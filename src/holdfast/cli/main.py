@@ -24,6 +24,7 @@ COMMANDS = {
         "restart": "steer",
         "cancel": "steer",
         "upgrade": "upgrade",
+        "savepoint": "savepoint",
         "quarantine": "quarantine",
     },
     "Clusters": {"up": "local", "down": "local", "node": "node", "cluster": "cluster"},

@@ -18,7 +18,11 @@ BAR_BYTES_MIN = 1_000_000
 
 
 def storage_of(target: Target) -> Storage:
-    return open_storage(read(target, lambda client: _location(client, target.paths)))
+    return open_storage(storage_location(target))
+
+
+def storage_location(target: Target) -> str:
+    return read(target, lambda client: _location(client, target.paths))
 
 
 async def _location(client: Client, paths: Paths) -> str:

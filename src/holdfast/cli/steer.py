@@ -49,15 +49,17 @@ def _steering(command: Any) -> Any:
 
 @click.command()
 @_steering
-@click.option("--savepoint", is_flag=True, help="Keep a copy of its checkpoint. Not available yet.")
+@click.option("--savepoint", is_flag=True, help="And keep a copy of its checkpoint, once it has stopped.")
 def stop(directory: Path | None, connect: str | None, cluster_name: str | None, job: str, wait: bool, savepoint: bool) -> None:
     """Stop a job, and keep it. It ends at its next batch boundary; 'resume' starts it again."""
-    if savepoint:
-        raise Refused("--savepoint is not available yet: without it, 'stop' leaves the job's checkpoint as it is")
     target = find(directory, connect, cluster_name)
     steered = _say(target, job, _stop)
-    if wait:
-        wait_for(target, steered, _until_stopped)
+    if wait or savepoint:
+        stopped = wait_for(target, steered, _until_stopped)
+    if savepoint:
+        from holdfast.cli.savepoint import make_savepoint, tell_made
+
+        tell_made(make_savepoint(target, stopped), as_json=False)
 
 
 @click.command()
@@ -94,6 +96,14 @@ def resume(
     steered = _say(target, job, _resume)
     if wait:
         wait_for(target, steered, _until_running(after=None))
+
+
+def stop_and_wait(target: Target, job: Job) -> Job:
+    return wait_for(target, _say(target, job.id, _stop), _until_stopped)
+
+
+def cancel_and_wait(target: Target, job: Job) -> Job:
+    return wait_for(target, _say(target, job.id, _cancel), _until_ended)
 
 
 def _say(target: Target, text: str, decide: Decide) -> Job:

@@ -12,10 +12,12 @@ from holdfast.cli.identity import identity
 from holdfast.cli.jobs import job_as_json
 from holdfast.cli.plain import plain
 from holdfast.cli.proposal import Proposal, propose
+from holdfast.cli.restoring import Restoration, restoration
+from holdfast.cli.session import read
 from holdfast.cli.shipping import ensure, storage_of, upload
 from holdfast.cli.target import Target, find, target_options
 from holdfast.cli.waiting import Verdict, refuse_bad, say, wait
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.model.job import Desired, Spec, State, Wanted
 from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
@@ -48,7 +50,8 @@ from holdfast.zk.view import observe
     type=click.Path(path_type=Path),
     help="What it imports: .py or .zip. Repeatable.",
 )
-@click.option("--restore", metavar="JOB|SAVEPOINT", help="Begin with another checkpoint. Not available yet.")
+@click.option("--restore", metavar="JOB|SAVEPOINT", help="Go on from a savepoint, or where a job has stopped or ended.")
+@click.option("--instead-of", metavar="JOB", multiple=True, help="Stop and cancel this job first. Repeatable.")
 @click.option("--request-id", metavar="ID", help="The same id again is the same job: for scripts that repeat themselves.")
 @click.option("--wait", "waits", is_flag=True, help="Until its first batch is done, or it has ended.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
@@ -64,13 +67,12 @@ def submit(
     conf: tuple[str, ...],
     py_files: tuple[Path, ...],
     restore: str | None,
+    instead_of: tuple[str, ...],
     request_id: str | None,
     waits: bool,
     as_json: bool,
 ) -> None:
     """Submit a PySpark program. From then on the cluster keeps it running."""
-    if restore is not None:
-        raise Refused("--restore is not available yet: every job begins with an empty checkpoint")
     proposal = propose(
         script,
         name=name,
@@ -81,7 +83,8 @@ def submit(
         py_files=py_files,
     )
     target = find(directory, connect, cluster_name)
-    job, led = _submit(target, proposal, request_id or f"r{secrets.token_hex(8)}")
+    begins_with = restoration(target, restore, instead_of)
+    job, led = _submit(target, proposal, request_id or f"r{secrets.token_hex(8)}", begins_with)
     verdict = Verdict.GOOD
     if not as_json:
         click.echo(f"{plain(job.id)} {plain(proposal.name)}")
@@ -94,22 +97,37 @@ def submit(
     refuse_bad(job, verdict)
 
 
-def _submit(target: Target, proposal: Proposal, request: str) -> tuple[Job, bool]:
+def _submit(target: Target, proposal: Proposal, request: str, begins_with: Restoration | None) -> tuple[Job, bool]:
     """The code first, then the record that names it, then once more the code: a sweeper may have come between."""
     storage = storage_of(target)
     blobs = upload(storage, proposal.files)
-    spec = replace(proposal.spec(blobs), by=identity())
+    ancestors = begins_with.ancestors if begins_with is not None else ()
+    spec = replace(proposal.spec(blobs), by=identity(), ancestors=ancestors)
     fresh = JobId(f"j{secrets.token_hex(6)}")
+    if begins_with is not None and not _was_carried_out(target, spec, request):
+        begins_with.prepare(fresh)
 
     async def action(client: Client) -> tuple[Job, bool]:
         id = await submission.submit(client, target.paths, spec, job=fresh, request=request)
         return await _seen(client, target.paths, id, spec)
 
-    job, led = act(target, action)
+    try:
+        job, led = act(target, action)
+    except OutcomeUnknown:
+        raise
+    except HoldfastError:
+        if begins_with is not None:
+            begins_with.abandon(fresh)
+        raise
     if job.id != fresh:
         say(f"request '{request}' was carried out before")
     ensure(storage, blobs)
     return job, led
+
+
+def _was_carried_out(target: Target, spec: Spec, request: str) -> bool:
+    """Then nothing must be stopped or copied once more."""
+    return read(target, lambda client: submission.known(client, target.paths, spec, request)) is not None
 
 
 async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Job, bool]:

@@ -52,6 +52,8 @@ class Spec:
     """Names and blobs."""
     by: str = ""
     """Who wanted it so: user and machine, for people."""
+    ancestors: tuple[str, ...] = ()
+    """The jobs whose checkpoint it goes on from, the newest first. What they wrote it may continue."""
 
 
 class Ending(enum.StrEnum):

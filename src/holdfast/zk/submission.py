@@ -42,15 +42,15 @@ async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, reques
         try:
             outcome = await client.commit(_submission(paths, spec, job, request))
         except OutcomeUnknown:
-            if (known := await _look_after_a_lost_reply(client, paths, spec, request)) is not None:
-                return known
+            if (done := await _look_after_a_lost_reply(client, paths, spec, request)) is not None:
+                return done
             continue
         if isinstance(outcome, Committed):
             return job
         if not isinstance(outcome.error, NodeExists):
             raise outcome.error
-        if (known := await _known(client, paths, spec, request)) is not None:
-            return known
+        if (done := await known(client, paths, spec, request)) is not None:
+            return done
         await _refuse_taken_name(client, paths, spec.name)
     raise Unavailable("ZooKeeper lost every reply to the submission; the same request may be sent again")
 
@@ -81,7 +81,7 @@ async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, req
     while True:
         try:
             await client.sync(paths.requests)
-            return await _known(client, paths, spec, request)
+            return await known(client, paths, spec, request)
         except Unavailable:
             if loop.time() >= give_up_at:
                 raise OutcomeUnknown(
@@ -90,7 +90,8 @@ async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, req
             await asyncio.sleep(LOOK_AGAIN_S)
 
 
-async def _known(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+async def known(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+    """The job that this request has submitted before. Raises Refused if that was another spec."""
     path = paths.request(request)
     try:
         record = decode(RequestRecord, (await client.get(path)).data, where=path)
