@@ -24,6 +24,7 @@ COMMANDS = {
         "restart": "steer",
         "cancel": "steer",
         "upgrade": "upgrade",
+        "apply": "apply",
         "savepoint": "savepoint",
         "quarantine": "quarantine",
     },
