@@ -30,16 +30,12 @@ def tree(batches: int) -> dict[str, bytes]:
 
 def write(place: Files, files: dict[str, bytes]) -> None:
     for path, data in files.items():
-        with place.writing(path) as writer:
-            writer.write(data)
+        with place.writing(path) as write_some:
+            write_some(memoryview(data))
 
 
 def contents(place: Files) -> dict[str, bytes]:
-    found = {}
-    for path in place.walk():
-        with place.reading(path) as reader:
-            found[path] = reader.read()
-    return found
+    return {path: place.read(path) for path in place.walk()}
 
 
 @pytest.fixture

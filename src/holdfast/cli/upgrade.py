@@ -15,9 +15,10 @@ from holdfast.cli.session import read
 from holdfast.cli.shipping import ensure, storage_of, upload
 from holdfast.cli.steer import refuse_unsteerable
 from holdfast.cli.target import Target, find, target_options
-from holdfast.cli.waiting import Verdict, wait_for
+from holdfast.cli.waiting import Verdict, refuse_bad, wait
+from holdfast.errors import Refused
 from holdfast.model.duration import parse_duration
-from holdfast.model.job import Desired, Spec
+from holdfast.model.job import Desired, Spec, State
 from holdfast.model.phase import Phase
 from holdfast.zk.client import Client
 from holdfast.zk.jobs import Job, find_job
@@ -93,7 +94,10 @@ def upgrade(
         return
     click.echo(f"{plain(found.label)} {_what_happens(found, version)}")
     if waits and not (found.wanted is not None and found.wanted.desired is Desired.STOP):
-        wait_for(target, found, _until_accepted(version))
+        after, verdict = wait(target, found, _until_accepted(version))
+        if verdict is Verdict.BAD and after.state is not None and after.state.versions.rejected == version:
+            raise Refused(f"{after.label}: {_why_rejected(after.state, version)}")
+        refuse_bad(after, verdict)
 
 
 def change_to(
@@ -122,6 +126,12 @@ def _what_happens(job: Job, version: int) -> str:
     if job.lease is None:
         return f"was {job.phase} ({plain(job.reason)}), and is started with version {version} as soon as there is room"
     return f"runs on {job.lease.node}, and stops at its next batch boundary; then version {version} goes on from there"
+
+
+def _why_rejected(state: State, version: int) -> str:
+    """It stands in an event. The version before may be running again already."""
+    told = (event.reason for event in reversed(state.events) if event.reason.startswith(f"version {version} "))
+    return next(told, f"version {version} did not come to its first batch; version {state.versions.current} is back")
 
 
 def _until_accepted(version: int) -> Callable[[Job], Verdict | None]:

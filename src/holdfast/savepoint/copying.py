@@ -1,15 +1,16 @@
 """Copying many files at once, each with its checksum."""
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.savepoint.files import Files
 from holdfast.savepoint.manifest import Damaged, File
+from holdfast.storage import digest
+from holdfast.storage.digest import Write
 
 THREADS = 4
-CHUNK_BYTES = 1 << 20
+TELL_BYTES = 4 << 20
 
 Advance = Callable[[int], None]
 """Told how many bytes have been copied since it was told last. Called from several threads."""
@@ -48,15 +49,20 @@ def copy_checked(source: Files, target: Files, files: Iterable[File], advance: A
 
 
 def _copy(source: Files, target: Files, path: str, advance: Advance) -> File | Vanished:
-    sha256, size = hashlib.sha256(), 0
+    untold = 0
+
+    def told(piece: memoryview, write: Write) -> None:
+        nonlocal untold
+        write(piece)
+        untold += len(piece)
+        if untold >= TELL_BYTES:
+            advance(untold)
+            untold = 0
+
     try:
-        reading = source.reading(path)
-        with reading as reader, target.writing(path) as writer:
-            while piece := reader.read(CHUNK_BYTES):
-                sha256.update(piece)
-                writer.write(piece)
-                size += len(piece)
-                advance(len(piece))
+        with source.reading(path) as read_into, target.writing(path) as write:
+            sha256, size = digest.copy(read_into, lambda piece: told(piece, write))
     except FileNotFoundError:
         return Vanished(path)
-    return File(path, size, sha256.hexdigest())
+    advance(untold)
+    return File(path, size, sha256)

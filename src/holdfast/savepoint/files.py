@@ -6,13 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from holdfast.errors import Refused, Unavailable
+from holdfast.storage.digest import ReadInto, Write
 from holdfast.storage.location import Location
-from holdfast.storage.remote import reached
-
-WRITE_BYTES = 1 << 20
+from holdfast.storage.remote import READ_AHEAD_BYTES, reached
 
 
 class Files(Protocol):
@@ -23,9 +22,11 @@ class Files(Protocol):
     def walk(self) -> dict[str, int]:
         """Every file, and its size. Nothing if the tree is not there."""
 
-    def reading(self, path: str) -> contextlib.AbstractContextManager[IO[bytes]]: ...
+    def reading(self, path: str) -> contextlib.AbstractContextManager[ReadInto]: ...
 
-    def writing(self, path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    def read(self, path: str) -> bytes: ...
+
+    def writing(self, path: str) -> contextlib.AbstractContextManager[Write]:
         """In place of what was there."""
 
     def settle(self) -> None:
@@ -68,17 +69,21 @@ class LocalFiles:
         return found
 
     @contextlib.contextmanager
-    def reading(self, path: str) -> Iterator[IO[bytes]]:
+    def reading(self, path: str) -> Iterator[ReadInto]:
         with _saying(f"cannot read {self.shown}/{path}"), (self._root / path).open("rb", buffering=0) as file:
-            yield file
+            yield file.readinto
+
+    def read(self, path: str) -> bytes:
+        with _saying(f"cannot read {self.shown}/{path}"):
+            return (self._root / path).read_bytes()
 
     @contextlib.contextmanager
-    def writing(self, path: str) -> Iterator[IO[bytes]]:
+    def writing(self, path: str) -> Iterator[Write]:
         target = self._root / path
         with _saying(f"cannot write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb", buffering=0) as file:
-                yield file
+                yield lambda piece: _write_all(file.fileno(), piece)
 
     def settle(self) -> None:
         """Once for all files: each by itself would take as long as the disk takes to answer, thousands of times."""
@@ -128,18 +133,23 @@ class ArrowFiles:
         return found
 
     @contextlib.contextmanager
-    def reading(self, path: str) -> Iterator[IO[bytes]]:
-        with _saying(f"cannot read {self.shown}/{path}"), self._files.open_input_file(f"{self._path}/{path}") as file:
-            yield file
+    def reading(self, path: str) -> Iterator[ReadInto]:
+        opened = self._files.open_input_stream
+        with _saying(f"cannot read {self.shown}/{path}"), opened(f"{self._path}/{path}", buffer_size=READ_AHEAD_BYTES) as file:
+            yield file.readinto
+
+    def read(self, path: str) -> bytes:
+        with _saying(f"cannot read {self.shown}/{path}"), self._files.open_input_stream(f"{self._path}/{path}") as file:
+            return bytes(file.read())
 
     @contextlib.contextmanager
-    def writing(self, path: str) -> Iterator[IO[bytes]]:
+    def writing(self, path: str) -> Iterator[Write]:
         target = f"{self._path}/{path}"
         with _saying(f"cannot write {self.shown}/{path}"):
             if self._files.type_name not in ("s3", "gcs", "abfs"):
                 self._files.create_dir(target.rpartition("/")[0], recursive=True)
             with self._files.open_output_stream(target) as file:
-                yield file
+                yield file.write
 
     def settle(self) -> None:
         """A store answers when it has it."""
@@ -160,6 +170,11 @@ class ArrowFiles:
 
     def below(self, *names: str) -> "ArrowFiles":
         return ArrowFiles(self._location.joined(*names))
+
+
+def _write_all(descriptor: int, piece: memoryview) -> None:
+    while piece:
+        piece = piece[os.write(descriptor, piece) :]
 
 
 @contextlib.contextmanager

@@ -84,8 +84,8 @@ class Savepoints:
                 batches=cut.batches,
                 files=files,
             )
-            with place.writing(MANIFEST) as writer:
-                writer.write(manifest.encode())
+            with place.writing(MANIFEST) as write:
+                write(memoryview(manifest.encode()))
             place.settle()
         except BaseException:
             with contextlib.suppress(Unavailable, OSError):
@@ -129,8 +129,7 @@ class Savepoints:
         """None if it was never finished. Raises Damaged."""
         place = self._at(id)
         try:
-            with place.reading(MANIFEST) as reader:
-                return Manifest.decode(reader.read(), f"{place.shown}/{MANIFEST}")
+            return Manifest.decode(place.read(MANIFEST), f"{place.shown}/{MANIFEST}")
         except FileNotFoundError:
             return None
 
