@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 
-from bench import failover, jobs, simulation, start, throughput
+from bench import failover, jobs, savepoint, simulation, start, throughput
 
 BENCHMARKS = {
     "simulation": simulation.main,
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "jobs": jobs.main,
     "start": start.main,
     "throughput": throughput.main,
+    "savepoint": savepoint.main,
 }
 
 

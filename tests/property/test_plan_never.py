@@ -9,6 +9,7 @@ from holdfast.model.job import Desired, Ending, Event, Lease, Outcome, Report, S
 from holdfast.model.names import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import TRANSITIONS, Phase
 from holdfast.model.restart import Failures
+from holdfast.model.versions import Versions
 from holdfast.plan import Garbled, JobView, Launch, NodeView, Now, Quarantine, Settle, Snapshot, Withdraw, plan
 
 NODES = [NodeId(name) for name in ("a", "b", "c")]
@@ -37,7 +38,9 @@ reports = st.builds(
     failsafe=st.lists(nodes, unique=True, max_size=2).map(tuple),
     outcome=st.none() | outcomes,
     dead=st.booleans(),
+    proven=st.booleans(),
 )
+versions = st.builds(Versions, current=st.integers(1, 2), fallback=st.sampled_from([0, 3]), rejected=st.sampled_from([0, 4]))
 
 
 @st.composite
@@ -58,6 +61,7 @@ def states(draw: st.DrawFn) -> State:
         losses=draw(st.integers(0, 4)),
         heard=draw(st.integers(0, 3)),
         not_before=draw(walls),
+        versions=draw(versions),
         events=events,
     )
 
@@ -75,6 +79,7 @@ def views(draw: st.DrawFn, id: JobId) -> JobView:
         report=draw(st.none() | reports | garbled),
         word=draw(st.integers(0, 3)),
         force=draw(st.booleans()),
+        version=draw(st.integers(1, 4)),
         whole=draw(st.booleans()),
         owns_its_name=draw(st.booleans()),
         lease_gone_since=None if lease is not None else draw(st.none() | st.floats(400, 500)),

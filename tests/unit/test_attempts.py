@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.model.codec import encode
-from holdfast.model.job import Ending, Outcome
+from holdfast.model.job import FIRST_VERSIONS, Ending, Outcome
 from holdfast.model.names import Attempt, JobId
 from holdfast.node.attempts import KEPT_PER_JOB, AttemptName, Attempts
 from holdfast.node.evacuation import evacuate, holder
@@ -36,7 +36,7 @@ def test_a_runner_that_was_started_and_died_is_found_dead_and_the_bell_rings(tmp
     async def test() -> None:
         rung: list[bool] = []
         attempts = Attempts(tmp_path, tmp_path / "no-such-config.toml", lambda: rung.append(True))
-        await attempts.spawn(NAME)  # it cannot run without its configuration, and ends
+        await attempts.spawn(NAME, FIRST_VERSIONS)  # it cannot run without its configuration, and ends
         await soon(lambda: rung, 30, "the agent is told")
         assert not attempts.running(NAME)
         assert attempts.present() == [NAME]
@@ -95,7 +95,7 @@ def test_an_outcome_that_a_runner_left_is_found_and_noise_is_not_taken_for_one(t
 def test_a_job_whose_id_would_leave_the_directory_is_not_started(tmp_path: Path) -> None:
     attempts = Attempts(tmp_path, tmp_path / "x", lambda: None)
     with pytest.raises(Refused):
-        asyncio.run(attempts.spawn(AttemptName(JobId("../x"), Attempt(1), "n")))
+        asyncio.run(attempts.spawn(AttemptName(JobId("../x"), Attempt(1), "n"), FIRST_VERSIONS))
 
 
 def test_what_is_left_of_a_dead_runner_is_killed_by_its_nonce(tmp_path: Path) -> None:

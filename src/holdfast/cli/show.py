@@ -6,6 +6,7 @@ import shlex
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -18,12 +19,13 @@ from holdfast.cli.plain import plain
 from holdfast.cli.session import read
 from holdfast.cli.target import find, target_options
 from holdfast.cli.terminal import UNKNOWN, console, phase_text, print_hanging
-from holdfast.cli.times import age, stamp
+from holdfast.cli.times import age, iso, stamp
 from holdfast.model.job import Desired
 from holdfast.model.phase import Phase
 from holdfast.zk.client import Client
 from holdfast.zk.jobs import Job, find_job
 from holdfast.zk.paths import Paths
+from holdfast.zk.upgrade import Version, read_versions
 from holdfast.zk.view import ClusterView, observe
 
 EVENTS_SHOWN = 10
@@ -41,26 +43,33 @@ def show(directory: Path | None, connect: str | None, cluster_name: str | None, 
     JOB is its name, its id, or how its id begins.
     """
     target = find(directory, connect, cluster_name)
-    found, view = read(target, lambda client: _look(client, target.paths, job))
+    found, view, versions = read(target, lambda client: _look(client, target.paths, job))
     if as_json:
         spec = asdict(found.spec) if found.spec is not None else None
         events = [happening_as_json(happening) for happening in happenings([found])]
-        click.echo(json.dumps({**job_as_json(found), "spec": spec, "events": events}, indent=2))
+        told = {**job_as_json(found), "spec": spec, "versions": list(map(_version_as_json, versions)), "events": events}
+        click.echo(json.dumps(told, indent=2))
     else:
-        _print(console(), found, view, time.time())
+        _print(console(), found, view, versions, time.time())
 
 
-async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView]:
+async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView, list[Version]]:
     view = await observe(client, paths)
-    return await find_job(client, paths, text), view
+    job = await find_job(client, paths, text)
+    return job, view, await read_versions(client, paths, job.id)
 
 
-def _print(screen: Console, job: Job, view: ClusterView, now: float) -> None:
+def _version_as_json(version: Version) -> dict[str, Any]:
+    spec = asdict(version.spec) if version.spec is not None else None
+    return {"version": version.number, "at": iso(version.made_ms / 1000), "by": version.by, "spec": spec}
+
+
+def _print(screen: Console, job: Job, view: ClusterView, versions: list[Version], now: float) -> None:
     screen.print(_verdict(job, now))
     for remark in _remarks(job, view, now):
         screen.print(Text(plain(remark), style="yellow"))
     screen.print()
-    for key, text in _facts(job, now):
+    for key, text in (*_facts(job, now), *_version_facts(job, versions, now)):
         print_hanging(screen, Text.assemble((f"  {key:<{KEY_WIDTH}}", "dim")), plain(text))
     happened = happenings([job])[-EVENTS_SHOWN:]
     if happened:
@@ -155,6 +164,21 @@ def _spec_facts(job: Job) -> list[tuple[str, str]]:
     facts += [("conf", f"{key}={value}") for key, value in spec.conf]
     if spec.py_files:
         facts.append(("py-files", ", ".join(name for name, _ in spec.py_files)))
+    return facts
+
+
+def _version_facts(job: Job, versions: list[Version], now: float) -> list[tuple[str, str]]:
+    """Only if there is more than the one that was submitted."""
+    stands = job.state.versions if job.state is not None else None
+    marks = {stands.current: "current", stands.rejected: "failed its trial"} if stands is not None else {}
+    if stands is not None and stands.on_trial:
+        marks[stands.current] = f"on trial until its first batch; otherwise version {stands.fallback} comes back"
+    facts = []
+    for version in versions if len(versions) > 1 else []:
+        script = f"{version.spec.script} (sha256 {version.spec.blob[:12]})" if version.spec is not None else "cannot be read"
+        made = f"{stamp(version.made_ms / 1000, now)}{f' by {version.by}' if version.by else ''}"
+        mark = f": {marks[version.number]}" if version.number in marks else ""
+        facts.append((f"version {version.number}", f"{script}, {made}{mark}"))
     return facts
 
 

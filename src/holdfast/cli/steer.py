@@ -49,15 +49,17 @@ def _steering(command: Any) -> Any:
 
 @click.command()
 @_steering
-@click.option("--savepoint", is_flag=True, help="Keep a copy of its checkpoint. Not available yet.")
+@click.option("--savepoint", is_flag=True, help="And keep a copy of its checkpoint, once it has stopped.")
 def stop(directory: Path | None, connect: str | None, cluster_name: str | None, job: str, wait: bool, savepoint: bool) -> None:
     """Stop a job, and keep it. It ends at its next batch boundary; 'resume' starts it again."""
-    if savepoint:
-        raise Refused("--savepoint is not available yet: without it, 'stop' leaves the job's checkpoint as it is")
     target = find(directory, connect, cluster_name)
     steered = _say(target, job, _stop)
-    if wait:
-        wait_for(target, steered, _until_stopped)
+    if wait or savepoint:
+        stopped = wait_for(target, steered, _until_stopped)
+    if savepoint:
+        from holdfast.cli.savepoint import make_savepoint, tell_made
+
+        tell_made(make_savepoint(target, stopped), as_json=False)
 
 
 @click.command()
@@ -96,6 +98,14 @@ def resume(
         wait_for(target, steered, _until_running(after=None))
 
 
+def stop_and_wait(target: Target, job: Job) -> Job:
+    return wait_for(target, _say(target, job.id, _stop), _until_stopped)
+
+
+def cancel_and_wait(target: Target, job: Job) -> Job:
+    return wait_for(target, _say(target, job.id, _cancel), _until_ended)
+
+
 def _say(target: Target, text: str, decide: Decide) -> Job:
     """Say it, and tell what was before and what happens next. Returns the job as it was."""
 
@@ -127,8 +137,7 @@ async def _refuse_if_ended(client: Client, paths: Paths, id: JobId, word: Word) 
 
 
 def _stop(job: Job) -> Word | str:
-    _refuse_ended(job)
-    _refuse_quarantined(job)
+    refuse_unsteerable(job)
     if job.wanted is not None and job.wanted.desired is Desired.STOP:
         return f"was asked to stop before: {job.phase}: {job.reason}"
     if job.lease is not None:
@@ -148,8 +157,7 @@ def _cancel(job: Job) -> Word | str:
 
 
 def _restart(job: Job, *, force: bool) -> Word | str:
-    _refuse_ended(job)
-    _refuse_quarantined(job)
+    refuse_unsteerable(job)
     if job.lease is not None:
         happens = (
             f"runs on {job.lease.node}, attempt {job.lease.attempt}, which ends at its next batch boundary; then another begins"
@@ -161,8 +169,7 @@ def _restart(job: Job, *, force: bool) -> Word | str:
 
 def _resume(job: Job) -> Word | str:
     """Only what does not run: to say 'run' once more to what does would restart it."""
-    _refuse_ended(job)
-    _refuse_quarantined(job)
+    refuse_unsteerable(job)
     if job.wanted is not None and job.wanted.desired is Desired.STOP:
         # Not `again`: if somebody else has resumed it meanwhile, nothing more is to be said.
         return Word(Desired.RUN, happens=f"was {job.phase} ({job.reason}), and is started again as soon as there is room")
@@ -171,6 +178,11 @@ def _resume(job: Job) -> Word | str:
             Desired.RUN, again=True, happens=f"was parked ({job.reason}), and is started again as soon as there is room"
         )
     return f"is not stopped: {job.phase}: {job.reason}"
+
+
+def refuse_unsteerable(job: Job) -> None:
+    _refuse_ended(job)
+    _refuse_quarantined(job)
 
 
 def _refuse_ended(job: Job) -> None:

@@ -2,31 +2,30 @@
 
 import json
 import secrets
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from holdfast.cli.conversation import act
+from holdfast.cli.identity import identity
 from holdfast.cli.jobs import job_as_json
 from holdfast.cli.plain import plain
 from holdfast.cli.proposal import Proposal, propose
+from holdfast.cli.restoring import Restoration, restoration
 from holdfast.cli.session import read
+from holdfast.cli.shipping import ensure, storage_of, upload
 from holdfast.cli.target import Target, find, target_options
-from holdfast.cli.terminal import console, is_terminal
 from holdfast.cli.waiting import Verdict, refuse_bad, say, wait
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.model.job import Desired, Spec, State, Wanted
 from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.storage import Storage, open_storage
 from holdfast.zk import submission
 from holdfast.zk.client import Client
-from holdfast.zk.jobs import Job, optional, read_job
+from holdfast.zk.jobs import Job, read_job
 from holdfast.zk.paths import Paths
 from holdfast.zk.view import observe
-
-BAR_BYTES_MIN = 1_000_000
 
 
 @click.command()
@@ -51,7 +50,8 @@ BAR_BYTES_MIN = 1_000_000
     type=click.Path(path_type=Path),
     help="What it imports: .py or .zip. Repeatable.",
 )
-@click.option("--restore", metavar="JOB|SAVEPOINT", help="Begin with another checkpoint. Not available yet.")
+@click.option("--restore", metavar="JOB|SAVEPOINT", help="Go on from a savepoint, or where a job has stopped or ended.")
+@click.option("--instead-of", metavar="JOB", multiple=True, help="Stop and cancel this job first. Repeatable.")
 @click.option("--request-id", metavar="ID", help="The same id again is the same job: for scripts that repeat themselves.")
 @click.option("--wait", "waits", is_flag=True, help="Until its first batch is done, or it has ended.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
@@ -67,13 +67,12 @@ def submit(
     conf: tuple[str, ...],
     py_files: tuple[Path, ...],
     restore: str | None,
+    instead_of: tuple[str, ...],
     request_id: str | None,
     waits: bool,
     as_json: bool,
 ) -> None:
     """Submit a PySpark program. From then on the cluster keeps it running."""
-    if restore is not None:
-        raise Refused("--restore is not available yet: every job begins with an empty checkpoint")
     proposal = propose(
         script,
         name=name,
@@ -84,7 +83,8 @@ def submit(
         py_files=py_files,
     )
     target = find(directory, connect, cluster_name)
-    job, led = _submit(target, proposal, request_id or f"r{secrets.token_hex(8)}")
+    begins_with = restoration(target, restore, instead_of)
+    job, led = _submit(target, proposal, request_id or f"r{secrets.token_hex(8)}", begins_with)
     verdict = Verdict.GOOD
     if not as_json:
         click.echo(f"{plain(job.id)} {plain(proposal.name)}")
@@ -97,36 +97,37 @@ def submit(
     refuse_bad(job, verdict)
 
 
-def _submit(target: Target, proposal: Proposal, request: str) -> tuple[Job, bool]:
+def _submit(target: Target, proposal: Proposal, request: str, begins_with: Restoration | None) -> tuple[Job, bool]:
     """The code first, then the record that names it, then once more the code: a sweeper may have come between."""
-    storage = open_storage(read(target, lambda client: _location(client, target.paths)))
-    blobs = _upload(storage, proposal.files)
-    spec = proposal.spec(blobs)
+    storage = storage_of(target)
+    blobs = upload(storage, proposal.files)
+    ancestors = begins_with.ancestors if begins_with is not None else ()
+    spec = replace(proposal.spec(blobs), by=identity(), ancestors=ancestors)
     fresh = JobId(f"j{secrets.token_hex(6)}")
+    if begins_with is not None and not _was_carried_out(target, spec, request):
+        begins_with.prepare(fresh)
 
     async def action(client: Client) -> tuple[Job, bool]:
         id = await submission.submit(client, target.paths, spec, job=fresh, request=request)
         return await _seen(client, target.paths, id, spec)
 
-    job, led = act(target, action)
+    try:
+        job, led = act(target, action)
+    except OutcomeUnknown:
+        raise
+    except HoldfastError:
+        if begins_with is not None:
+            begins_with.abandon(fresh)
+        raise
     if job.id != fresh:
         say(f"request '{request}' was carried out before")
-    try:
-        for file, digest in blobs.items():
-            storage.ensure(file, digest)
-    except HoldfastError as error:
-        say(f"the job is submitted, but whether its code is still in the storage could not be checked: {error}")
+    ensure(storage, blobs)
     return job, led
 
 
-async def _location(client: Client, paths: Paths) -> str:
-    znode = await optional(client.get(paths.storage))
-    if znode is None:
-        raise Refused(f"no node has ever joined this cluster ({paths.root}), so it has no storage for the code")
-    try:
-        return znode.data.decode()
-    except UnicodeDecodeError:
-        raise Refused(f"{paths.storage} does not say where the storage is: {znode.data[:40]!r}") from None
+def _was_carried_out(target: Target, spec: Spec, request: str) -> bool:
+    """Then nothing must be stopped or copied once more."""
+    return read(target, lambda client: submission.known(client, target.paths, spec, request)) is not None
 
 
 async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Job, bool]:
@@ -138,30 +139,6 @@ async def _seen(client: Client, paths: Paths, id: JobId, spec: Spec) -> tuple[Jo
         job, led = None, True
     state = State(Phase.PENDING, "submitted; no leader has looked at it yet")
     return job or Job(id, spec.name, None, spec=spec, wanted=Wanted(Desired.RUN), state=state), led
-
-
-def _upload(storage: Storage, files: tuple[Path, ...]) -> dict[Path, str]:
-    if sum(map(_size, files)) < BAR_BYTES_MIN or not is_terminal(sys.stderr):
-        return {file: storage.put(file) for file in files}
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    blobs: dict[Path, str] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        for file in files:
-            # How far one file has come only the storage knows.
-            task = progress.add_task(f"storing {plain(file.name)} ({_size(file) / 1e6:,.1f} MB)", total=None)
-            blobs[file] = storage.put(file)
-            progress.update(task, total=1, completed=1)
-    return blobs
-
-
-def _size(file: Path) -> int:
-    """For show only: whether it is there to be read, the storage says."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
 
 
 def _first_batch(job: Job) -> Verdict | None:

@@ -45,8 +45,12 @@ class Apply:
 
     def _decided_from(self, sight: JobSight) -> list[Operation]:
         """The report among them: whoever takes the lease, or leaves it, changes that too."""
-        parts = (("spec", sight.spec), ("desired", sight.desired), ("report", sight.report))
-        return [Check(self._paths.job(sight.id, part), znode.stat.version) for part, znode in parts if znode is not None]
+        parts = (
+            (self._paths.spec(sight.id, sight.version), sight.spec),
+            (self._paths.job(sight.id, "desired"), sight.desired),
+            (self._paths.job(sight.id, "report"), sight.report),
+        )
+        return [Check(path, znode.stat.version) for path, znode in parts if znode is not None]
 
     def _state(self, sight: JobSight, state: State) -> Operation:
         path = self._paths.job(sight.id, "state")

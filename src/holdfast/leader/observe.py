@@ -15,6 +15,7 @@ from holdfast.model.codec import Garbage, decode
 from holdfast.model.job import State
 from holdfast.model.names import Epoch, JobId, NodeId
 from holdfast.model.records import NodeRecord
+from holdfast.model.versions import FIRST
 from holdfast.plan.snapshot import NodeView, Snapshot
 from holdfast.zk.client import ANY_PATH, Client, NoNode, Znode
 from holdfast.zk.paths import Paths
@@ -187,7 +188,7 @@ class Observer:
         )
         if lease is None:
             return await self._look_closer(sight)
-        return replace(sight, spec=spec, desired=desired, lease=lease)
+        return await self._with_its_version(replace(sight, spec=spec, desired=desired, lease=lease))
 
     async def _look_closer(self, sight: JobSight) -> JobSight:
         """At a job that seems not to be alive.
@@ -204,7 +205,14 @@ class Observer:
             _optional(client.get(path(job, "lease"))),
         )
         sight = replace(sight, spec=spec, desired=desired, attempt=attempt, report=report, lease=lease)
+        sight = await self._with_its_version(sight)
         return replace(sight, name=await self._name(sight))
+
+    async def _with_its_version(self, sight: JobSight) -> JobSight:
+        """Most jobs are of the first version, which was read with the rest."""
+        if sight.version == FIRST:
+            return sight
+        return replace(sight, spec=await _optional(self._client.get(self._paths.spec(sight.id, sight.version))))
 
     async def _name(self, sight: JobSight) -> Znode | None:
         path = sight.claimed_name(self._paths)

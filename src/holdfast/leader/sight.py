@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from holdfast.model.codec import Garbage, decode
 from holdfast.model.job import Lease, Report, Spec, State, Wanted
 from holdfast.model.names import Attempt, JobId
+from holdfast.model.versions import FIRST
 from holdfast.plan.snapshot import Garbled, JobView
 from holdfast.zk.client import Znode
 from holdfast.zk.paths import Paths
@@ -20,6 +21,7 @@ class JobSight:
 
     id: JobId
     spec: Znode | None = None
+    """Of the version that the next attempt would run."""
     desired: Znode | None = None
     attempt: Znode | None = None
     state: Znode | None = None
@@ -46,6 +48,7 @@ class JobSight:
             report=_read(Report, self.report, "report") if self.report is not None and self.report.data else None,
             word=self.desired.stat.version if self.desired is not None else 0,
             force=wanted.force if isinstance(wanted, Wanted) else False,
+            version=wanted.version if isinstance(wanted, Wanted) else FIRST,
             # Of what is alive less is read, and less matters: it is left alone.
             whole=self.lease is not None or None not in (self.spec, self.desired, self.attempt, self.report),
             owns_its_name=self.lease is not None or self._owns_its_name(),
@@ -63,6 +66,12 @@ class JobSight:
     @property
     def ended(self) -> bool:
         return isinstance(self.view.state, State) and self.view.state.phase.final
+
+    @property
+    def version(self) -> int:
+        """Of the spec that the next attempt would run."""
+        state = self.view.state
+        return state.versions.next(self.view.version) if isinstance(state, State) else self.view.version
 
     def claimed_name(self, paths: Paths) -> str | None:
         spec = self.view.spec

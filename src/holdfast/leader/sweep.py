@@ -17,7 +17,7 @@ from holdfast.model.names import JobId
 from holdfast.plan.keeping import Keep, due
 from holdfast.zk.client import Client, Delete, NoNode, Operation
 from holdfast.zk.outcome import Done
-from holdfast.zk.paths import Paths
+from holdfast.zk.paths import SPEC_PREFIX, Paths
 from holdfast.zk.reign import Reign
 from holdfast.zk.submission import RequestRecord
 
@@ -111,14 +111,18 @@ class Sweeper:
     async def _named(self) -> set[str]:
         """Every blob that a record names, ended jobs included. Raises if one cannot be read."""
         blobs: set[str] = set()
-        for job in await self._client.children(self._paths.jobs):
+        for job in map(JobId, await self._client.children(self._paths.jobs)):
             try:
-                spec = decode(
-                    Spec, (await self._client.get(self._paths.job(JobId(job), "spec"))).data, where=f"the spec of {job}"
-                )
+                for part in await self._client.children(self._paths.job(job)):
+                    if part == "spec" or part.startswith(SPEC_PREFIX):
+                        blobs |= await self._named_by(self._paths.job(job, part))
             except NoNode:
                 continue
-            except (Garbage, NewerSchema) as error:
-                raise Garbage(f"nobody knows which blobs it needs: {error}") from error
-            blobs |= {spec.blob, *(blob for _, blob in spec.py_files)}
         return blobs
+
+    async def _named_by(self, path: str) -> set[str]:
+        try:
+            spec = decode(Spec, (await self._client.get(path)).data, where=path)
+        except (Garbage, NewerSchema) as error:
+            raise Garbage(f"nobody knows which blobs it needs: {error}") from error
+        return {spec.blob, *(blob for _, blob in spec.py_files)}

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from holdfast.model.names import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
 from holdfast.model.restart import Failures
+from holdfast.model.versions import FIRST, TRIAL_S, Versions
 
 NO_ATTEMPT = Attempt(0)
 NO_FAILURES = Failures()
+FIRST_VERSIONS = Versions()
 EVENTS_MAX = 20
 """How many changes are kept with the job itself. Each node's event log has them all."""
 
@@ -27,11 +29,15 @@ class Wanted:
     desired: Desired
     force: bool = False
     """The next attempt may start anywhere: a person knows that the last one is dead."""
+    version: int = FIRST
+    """Of the spec."""
+    trial_s: float = TRIAL_S
+    """How long a new version may take to its first batch, before the last one comes back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What was submitted. It never changes; an upgrade adds another beside it."""
+    """What was submitted. It never changes; an upgrade adds another version beside it."""
 
     name: str
     script: str
@@ -44,6 +50,10 @@ class Spec:
     conf: tuple[tuple[str, str], ...] = ()
     py_files: tuple[tuple[str, str], ...] = ()
     """Names and blobs."""
+    by: str = ""
+    """Who wanted it so: user and machine, for people."""
+    ancestors: tuple[str, ...] = ()
+    """The jobs whose checkpoint it goes on from, the newest first. What they wrote it may continue."""
 
 
 class Ending(enum.StrEnum):
@@ -119,6 +129,10 @@ class Report:
     outcome: Outcome | None = None
     dead: bool = False
     """The certificate: every process of this attempt is gone, for sure."""
+    version: int = FIRST
+    """Of the spec that it runs."""
+    proven: bool = False
+    """It has come to its first batch. Only said while a version is on trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +168,7 @@ class State:
     """The request that submitted the job."""
     not_before: float = 0.0
     """Wall time of the next attempt, in BACKOFF."""
+    versions: Versions = FIRST_VERSIONS
     events: tuple[Event, ...] = field(default=())
 
     def becoming(
@@ -170,6 +185,7 @@ class State:
         losses: int | None = None,
         heard: int | None = None,
         not_before: float = 0.0,
+        versions: Versions | None = None,
     ) -> "State":
         """The next state, with the event that says so. Raises IllegalTransition."""
         check_transition(self.phase, phase)
@@ -187,6 +203,7 @@ class State:
             heard=self.heard if heard is None else heard,
             request=self.request,
             not_before=not_before,
+            versions=self.versions if versions is None else versions,
             events=(*self.events, event)[-EVENTS_MAX:],
         )
 

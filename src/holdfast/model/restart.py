@@ -5,10 +5,10 @@ Only failures of the job itself count. A lost node or lease is the infrastructur
 
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 
 from holdfast.errors import Refused
+from holdfast.model.duration import parse_duration
 
 DELAY_S_FIRST = 1.0
 DELAY_S_MAX = 300.0
@@ -17,9 +17,6 @@ HEALTHY_S = 600.0
 JITTER = 0.2
 RECENT_MAX = 101
 """More failures than any `rate` may allow."""
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +94,10 @@ def _count(text: str, whole: str) -> int:
 
 
 def _seconds(text: str, whole: str) -> float:
-    match = _DURATION.fullmatch(text)
-    if match is None or len(text) > 12:
-        raise Refused(f"'{whole}' is no restart strategy: '{text}' is not a duration such as 10s, 5m or 1h")
-    return float(match[1]) * _UNIT_S[match[2]]
+    try:
+        return parse_duration(text)
+    except Refused as error:
+        raise Refused(f"'{whole}' is no restart strategy: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from holdfast.files import write_atomically
 from holdfast.model.codec import Garbage, NewerSchema, decode
 from holdfast.model.job import Outcome
 from holdfast.model.names import Attempt, JobId, is_name
+from holdfast.model.versions import Versions
 from holdfast.node.evacuation import holder
 from holdfast.runner import tree
 from holdfast.runner.place import BURIED, LOCK, OUTCOME, RUN, SESSION, attempt_directory
@@ -100,7 +101,7 @@ class Attempts:
         self._children = [child for child in self._children if child.poll() is None]
         self._ring()
 
-    async def spawn(self, name: AttemptName) -> None:
+    async def spawn(self, name: AttemptName, versions: Versions) -> None:
         """Start its runner, detached. Raises Unavailable if this machine cannot just now."""
         if not is_name(name.job):
             raise Refused(f"{name.job!r} is no job")
@@ -109,7 +110,14 @@ class Attempts:
             path.mkdir(parents=True, exist_ok=True)
             for stale in (BURIED, OUTCOME, SESSION):
                 (path / stale).unlink(missing_ok=True)
-            run = {"job": name.job, "attempt": name.attempt, "nonce": name.nonce, "config": str(self._config)}
+            run = {
+                "job": name.job,
+                "attempt": name.attempt,
+                "nonce": name.nonce,
+                "version": versions.current,
+                "on_trial": versions.on_trial,
+                "config": str(self._config),
+            }
             with (path / LOCK).open("a+") as lock, (path / "runner.log").open("ab") as log:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 write_atomically(path / RUN, json.dumps(run).encode())

@@ -18,6 +18,7 @@ from holdfast.model.codec import decode, encode
 from holdfast.model.job import Ending, Order, Outcome, Report, State
 from holdfast.model.names import Attempt, JobId, NodeId
 from holdfast.model.phase import Phase
+from holdfast.model.versions import Versions
 from holdfast.node.attempts import AttemptName
 from holdfast.zk.client import ANY_PATH, Client, Committed, NoNode, SetData
 from holdfast.zk.client import State as Connection
@@ -29,7 +30,7 @@ class Workshop(Protocol):
 
     def present(self) -> list[AttemptName]: ...
     def running(self, name: AttemptName) -> bool: ...
-    async def spawn(self, name: AttemptName) -> None: ...
+    async def spawn(self, name: AttemptName, versions: Versions) -> None: ...
     async def end_tree(self, name: AttemptName) -> bool: ...
     def left_behind(self, name: AttemptName) -> Outcome | None: ...
     async def close_session(self, name: AttemptName) -> bool: ...
@@ -119,7 +120,7 @@ class Hands:
         now = asyncio.get_running_loop().time()
         if times and now < not_before:
             return True  # the last runner of it has ended before it had the lease, and the next one would fare no better
-        await self._workshop.spawn(AttemptName(job, order.attempt, self._nonce()))
+        await self._workshop.spawn(AttemptName(job, order.attempt, self._nonce()), state.versions)
         self._started[job, order.attempt] = (times + 1, now + AGAIN_S * 2 ** min(times, 4))
         self._log.info("attempt started", job=job, attempt=order.attempt)
         return True

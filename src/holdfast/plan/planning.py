@@ -1,9 +1,12 @@
 """The plan: for each job at most one command, from what was seen and nothing else."""
 
+from dataclasses import replace
+
 from holdfast.model import restart
 from holdfast.model.job import Desired, Ending, Lease, Outcome, Report, Spec, State
 from holdfast.model.names import Attempt, NodeId
 from holdfast.model.phase import Phase
+from holdfast.model.versions import Versions
 from holdfast.plan.command import Command, Launch, Quarantine, Settle, Withdraw
 from holdfast.plan.placement import Room
 from holdfast.plan.snapshot import Garbled, JobView, Now, Snapshot
@@ -128,11 +131,12 @@ class _Decision:
         if old is None:
             return None
         # The original is kept beside the job; its number stays used.
-        return self._settle(State(Phase.PENDING, defect, attempt=self._job.attempt), Phase.QUARANTINED, defect).state
+        fresh = State(Phase.PENDING, defect, attempt=self._job.attempt, versions=Versions(self._job.version))
+        return self._settle(fresh, Phase.QUARANTINED, defect).state
 
     def _rebuilt(self, lease: Lease, state: Garbled) -> State:
         reason = f"its state could not be read ({state.reason}) and was made anew from the lease of attempt {lease.attempt}"
-        fresh = State(Phase.PENDING, reason, attempt=lease.attempt)
+        fresh = State(Phase.PENDING, reason, attempt=lease.attempt, versions=Versions(self._job.version))
         return fresh.becoming(
             Phase.RUNNING, reason, wall=self._now.wall, epoch=self._snapshot.epoch, attempt=lease.attempt, node=lease.node
         )
@@ -179,6 +183,8 @@ class _Decision:
         outcome = report.outcome if report is not None else None
         if not self._surely_dead(state, report, desired):
             return None
+        if report is not None and report.proven:
+            state = replace(state, versions=state.versions.accept())
         if desired is Desired.CANCEL:
             return self._settle(state, Phase.CANCELLED, "a person cancelled it")
         if outcome is None:
@@ -189,6 +195,8 @@ class _Decision:
             return self._settle(state, Phase.PARKED, "a person stopped it; 'resume' starts it again, 'cancel' ends it")
         if outcome.ending.needs_a_person:
             return self._settle(state, Phase.PARKED, outcome.reason)
+        if state.versions.on_trial and (outcome.ending.blames_the_job or outcome.ending is Ending.UNSTARTABLE):
+            return self._go_back(state, outcome)
         if outcome.ending is Ending.UNSTARTABLE:
             return self._settle(state, Phase.FAILED, outcome.reason)
         if outcome.ending.blames_the_job:
@@ -196,6 +204,14 @@ class _Decision:
         if outcome.ending is Ending.LOST:
             return self._after_loss(state, report, outcome)
         return self._settle(state, Phase.PENDING, outcome.reason, losses=0)
+
+    def _go_back(self, state: State, outcome: Outcome) -> Command:
+        """At once, and at nobody's expense: the version before has done nothing wrong."""
+        versions = state.versions.go_back()
+        reason = (
+            f"version {versions.rejected} did not come to its first batch: {outcome.reason}; version {versions.current} is back"
+        )
+        return self._settle(replace(state, versions=versions), Phase.PENDING, reason)
 
     def _own_report(self, state: State) -> Report | None:
         report = self._job.report
@@ -268,15 +284,17 @@ class _Decision:
             return None if known else self._settle(state, Phase.PENDING, reason)
         self._room.occupy(node, spec.slots)
         attempt = Attempt(self._job.attempt + 1)
+        versions = state.versions.begin(self._job.version, first=state.attempt == 0)
         started = state.becoming(
             Phase.STARTING,
-            f"attempt {attempt} was given to {node}",
+            f"attempt {attempt} was given to {node}{_told(versions, state.versions, spec)}",
             wall=self._now.wall,
             epoch=self._snapshot.epoch,
             attempt=attempt,
             node=node,
             restarts=state.restarts + (state.attempt > 0),
             heard=self._job.word,
+            versions=versions,
         )
         return Launch(self._job.id, node, started)
 
@@ -310,3 +328,10 @@ class _Decision:
                 not_before=not_before,
             ),
         )
+
+
+def _told(versions: Versions, before: Versions, spec: Spec) -> str:
+    """What is to be said of an attempt that begins with another version."""
+    if versions.current == before.current:
+        return ""
+    return f", with version {versions.current}: {spec.script}" + (f", by {spec.by}" if spec.by else "")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.model.job import Desired, Lease, Report, Spec, State
 from holdfast.model.names import Attempt, Epoch, JobId, NodeId
+from holdfast.model.versions import FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class JobView:
 
     id: JobId
     spec: Spec | Garbled | None
+    """Of the version that the next attempt would run."""
     desired: Desired | Garbled | None
     """What people want."""
     attempt: Attempt
@@ -39,6 +41,8 @@ class JobView:
     """The number of people's last word, which is the version of the `desired` znode."""
     force: bool = False
     """That word allows the next attempt to start anywhere."""
+    version: int = FIRST
+    """Of the spec, as people want it."""
     whole: bool = True
     """Whether every part is there that a submission makes."""
     owns_its_name: bool = True

@@ -29,7 +29,15 @@ def main() -> int:
     try:
         fields = json.loads((directory / RUN).read_bytes())
         settings = config.load(Path(fields["config"]))
-        run = Run(JobId(fields["job"]), Attempt(fields["attempt"]), settings.node, str(fields["nonce"]), runner_pid=os.getpid())
+        run = Run(
+            JobId(fields["job"]),
+            Attempt(fields["attempt"]),
+            settings.node,
+            str(fields["nonce"]),
+            runner_pid=os.getpid(),
+            version=int(fields["version"]),
+            on_trial=bool(fields["on_trial"]),
+        )
         logger = log.configure(component="runner", node=run.node, job=run.job, attempt=run.attempt)
         asyncio.run(_run(run, settings, directory, logger))
     except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:

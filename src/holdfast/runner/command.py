@@ -65,6 +65,7 @@ class Command:
             "HOLDFAST_JOB": run.job,
             "HOLDFAST_NAME": self._spec.name,
             "HOLDFAST_ATTEMPT": str(run.attempt),
+            "HOLDFAST_ANCESTORS": ",".join(self._spec.ancestors),
             "HOLDFAST_NODE": run.node,
             "HOLDFAST_CHECKPOINT": self.checkpoint,
             "HOLDFAST_CONTROL": str(self._directory / CONTROL),

@@ -11,6 +11,7 @@ from holdfast.errors import Conflict, OutcomeUnknown, Refused
 from holdfast.model.codec import decode, encode
 from holdfast.model.job import Desired, Lease, Outcome, Progress, Report, Spec, Wanted
 from holdfast.model.names import Attempt, JobId, NodeId
+from holdfast.model.versions import FIRST
 from holdfast.zk.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat
 from holdfast.zk.paths import Paths
 
@@ -34,6 +35,10 @@ class Run:
     node: NodeId
     nonce: str
     runner_pid: int = 0
+    version: int = FIRST
+    """Of the spec."""
+    on_trial: bool = False
+    """It has to come to its first batch in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class Taken:
     spec: Spec
     word: int
     """What people had said last when the lease was taken."""
+    trial_s: float
+    """How long a version that is on trial may take to its first batch."""
     before: Report | None
     """What the attempt before left in ZooKeeper."""
 
@@ -94,20 +101,22 @@ class LeaseHold:
         attempt = await self._client.get(self._path("attempt"))
         report = await self._client.get(self._path("report"))
         desired = await self._client.get(self._path("desired"), watch=True)
-        spec = await self._client.get(self._path("spec"))
+        spec_path = self._paths.spec(run.job, run.version)
+        spec = await self._client.get(spec_path)
         before = decode(Report, report.data, where="its report") if report.data else None
         if attempt.stat.version != run.attempt:
             raise NotOurs(f"attempt {run.attempt} is over: the newest is {attempt.stat.version}")
         if before is not None and before.attempt >= run.attempt:
             raise NotOurs(f"attempt {before.attempt} has run already: no number runs twice")
-        if decode(Wanted, desired.data, where="what is wanted of it").desired is not Desired.RUN:
+        wanted = decode(Wanted, desired.data, where="what is wanted of it")
+        if wanted.desired is not Desired.RUN:
             raise NotOurs("it is not wanted any more")
-        self._report = Report(run.attempt, run.node, wall, nonce=run.nonce, failsafe=failsafe)
+        self._report = Report(run.attempt, run.node, wall, nonce=run.nonce, failsafe=failsafe, version=run.version)
         lease = Lease(run.attempt, run.node, nonce=run.nonce, runner_pid=run.runner_pid)
-        return Taken(decode(Spec, spec.data, where="its spec"), desired.stat.version, before), [
+        return Taken(decode(Spec, spec.data, where="its spec"), desired.stat.version, wanted.trial_s, before), [
             Check(self._path("attempt"), attempt.stat.version),
             Check(self._path("desired"), desired.stat.version),
-            Check(self._path("spec"), spec.stat.version),
+            Check(spec_path, spec.stat.version),
             Create(self._lease_path, encode(lease), ephemeral=True),
             SetData(self._path("report"), encode(self._report), report.stat.version),
         ]
@@ -126,13 +135,15 @@ class LeaseHold:
         self._version, self._report_version = found.stat.version, report.stat.version
         return True
 
-    async def beat(self, *, driver_pid: int | None, progress: Progress | None, failsafe: tuple[NodeId, ...]) -> bool:
+    async def beat(
+        self, *, driver_pid: int | None, progress: Progress | None, failsafe: tuple[NodeId, ...], proven: bool = False
+    ) -> bool:
         """A heartbeat; whether it was committed. If not, the next one may be. Raises LeaseLost, and what a Client raises."""
         run = self._run
         lease = Lease(run.attempt, run.node, run.nonce, run.runner_pid, driver_pid, progress)
         operations: list[Operation] = [SetData(self._lease_path, encode(lease), self._version)]
         assert self._report is not None, "only a lease that was taken is held"
-        report = replace(self._report, failsafe=failsafe)
+        report = replace(self._report, failsafe=failsafe, proven=proven)
         if report != self._report:
             operations.append(SetData(self._path("report"), encode(report), self._report_version))
             self._perhaps = tuple({*self._perhaps, *failsafe})
@@ -158,11 +169,11 @@ class LeaseHold:
             raise LeaseLost("the report speaks of somebody else, or of our death")
         self._report, self._report_version, self._perhaps = report, znode.stat.version, ()
 
-    async def give_back(self, outcome: Outcome, progress: Progress | None) -> None:
+    async def give_back(self, outcome: Outcome, progress: Progress | None, *, proven: bool = False) -> None:
         """The outcome, the certificate that every process is gone, and the end of the lease, as one. Raises LeaseLost."""
         await self.find()
         assert self._report is not None
-        report = replace(self._report, outcome=outcome, progress=progress, dead=True)
+        report = replace(self._report, outcome=outcome, progress=progress, dead=True, proven=proven)
         result = await self._client.commit(
             [Delete(self._lease_path, self._version), SetData(self._path("report"), encode(report), self._report_version)]
         )

@@ -70,6 +70,8 @@ class Runner:
         self._stop_asked_at: float | None = None
         self._pressed = False
         self._ending = False
+        self._began_at = clock.boottime()
+        self._proven = False
         self._fired: set[str] = {ANY_PATH}
         self._client: Client | None = None
         self._hold: LeaseHold | None = None
@@ -89,6 +91,7 @@ class Runner:
             if client.session is not None:
                 self._work.keep_session(client.session)
             outcome = await self._supervise(client, hold, taken)
+            self._judge_the_trial(taken)
             await self._work.leave(outcome)
             await self._give_back(client, hold, outcome)
             return outcome
@@ -153,7 +156,7 @@ class Runner:
         give_up_at = self._clock.boottime() + self._patience.report_s
         while client.state is not State.ENDED and self._clock.boottime() < give_up_at:
             try:
-                await hold.give_back(outcome, self._work.progress())
+                await hold.give_back(outcome, self._work.progress(), proven=self._proven)
             except (Unavailable, OutcomeUnknown):
                 await self._alarm.wait(self._timing.heartbeat_s)
             except HoldfastError as error:
@@ -185,6 +188,7 @@ class Runner:
                 pass  # the deadline stands where it stands
             except (Conflict, Refused) as error:
                 self._log.warning("problem", problem=str(error))
+        self._judge_the_trial(taken)
         self._press_if_due()
         self._ask_for_promises_if_due()
 
@@ -206,7 +210,10 @@ class Runner:
             return
         self._beat_sent_at = sent_at
         committed = await hold.beat(
-            driver_pid=self._work.driver_pid, progress=self._work.progress(), failsafe=tuple(sorted(self._addresses))
+            driver_pid=self._work.driver_pid,
+            progress=self._work.progress(),
+            failsafe=tuple(sorted(self._addresses)),
+            proven=self._proven,
         )
         if committed:
             self._confirm(client, sent_at)
@@ -251,6 +258,16 @@ class Runner:
             self._log.info("asked to stop", word=word)
             self._stop_asked_at = self._clock.boottime()
             self._work.ask_to_stop()
+
+    def _judge_the_trial(self, taken: Taken) -> None:
+        """A new version has to show that it works; otherwise it makes room for the one before."""
+        if not self._run.on_trial or self._proven:
+            return
+        progress = self._work.progress()
+        if progress is not None and progress.batch_id is not None:
+            self._proven = True
+        elif self._clock.boottime() - self._began_at >= taken.trial_s and self._stop_asked_at is None:
+            self._end(Ending.FAILED, f"{taken.trial_s:.0f} s were not enough for it")
 
     def _press_if_due(self) -> None:
         if self._stop_asked_at is None:

@@ -192,7 +192,7 @@ def open_remote(location: Location, folder: str, make: bool) -> Iterator[RemoteF
         raise Refused(f"{location.shown} needs pyarrow, which cannot be loaded ({error}): install holdfast[remote]") from error
     with _saying(f"cannot reach {location.shown}"):
         try:
-            files, path = _reached(location.joined(folder))
+            files, path = reached(location.joined(folder))
         except ValueError as error:
             raise Refused(f"{location.shown} cannot be used as a location: {_first_line(error)}") from error
         if not make and files.get_file_info(path).type == FileType.NotFound:
@@ -200,7 +200,7 @@ def open_remote(location: Location, folder: str, make: bool) -> Iterator[RemoteF
     yield RemoteFolder(files, path, f"{location.shown}/{folder}")
 
 
-def _reached(location: Location) -> tuple[Any, str]:
+def reached(location: Location) -> tuple[Any, str]:
     """As pyarrow reads the URI. For S3 with two settings that a URI has no words for.
 
     By default its writes return at once and pile up in memory, so that nobody can tell a slow upload from a stuck one; and

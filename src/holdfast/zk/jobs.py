@@ -14,6 +14,7 @@ from holdfast.model.codec import Garbage, NewerSchema, decode
 from holdfast.model.job import NO_ATTEMPT, Lease, Progress, Report, Spec, State, Wanted
 from holdfast.model.names import Attempt, JobId, NodeId, is_name
 from holdfast.model.phase import Phase
+from holdfast.model.versions import FIRST
 from holdfast.zk.client import Client, NoNode, Znode
 from holdfast.zk.paths import Paths
 from holdfast.zk.submission import NameRecord
@@ -208,14 +209,17 @@ async def _read(client: Client, paths: Paths, id: JobId, quarantined: bool, *, e
     if znode is None and not any(found.values()) and await client.exists(paths.job(id)) is None:
         return None
     report, attempt = found.get("report"), found.get("attempt")
-    spec = parts.take(Spec, found["spec"], "spec")
+    wanted = parts.take(Wanted, found["desired"], "desired")
+    version = _version(state, wanted)
+    newest = found["spec"] if version == FIRST else await optional(client.get(paths.spec(id, version)))
+    spec = parts.take(Spec, newest, "spec")
     first = found["spec"] or found["desired"] or znode
     return Job(
         id=id,
         name=spec.name if spec is not None else None,
         submitted_ms=first.stat.created_ms if first is not None else None,
         spec=spec,
-        wanted=parts.take(Wanted, found["desired"], "desired"),
+        wanted=wanted,
         state=state,
         lease=parts.take(Lease, found.get("lease"), "lease", may_be_missing=True),
         report=parts.take(Report, report, "report", may_be_missing=True) if report is not None and report.data else None,
@@ -223,6 +227,15 @@ async def _read(client: Client, paths: Paths, id: JobId, quarantined: bool, *, e
         quarantined=quarantined,
         defects=tuple(parts.defects),
     )
+
+
+def _version(state: State | None, wanted: Wanted | None) -> int:
+    """Of the spec that counts: what runs, and otherwise what would."""
+    if state is None:
+        return wanted.version if wanted is not None else FIRST
+    if state.phase.occupies_slots or wanted is None:
+        return state.versions.current
+    return state.versions.next(wanted.version)
 
 
 class _Parts:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from holdfast.model.names import JobId, NodeId
+from holdfast.model.versions import FIRST
 
 CONTENDER_PREFIX = "c-"
+SPEC_PREFIX = "spec-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Paths:
 
     def job(self, job: JobId, part: str = "") -> str:
         return f"{self.jobs}/{job}/{part}" if part else f"{self.jobs}/{job}"
+
+    def spec(self, job: JobId, version: int) -> str:
+        """An upgrade adds a version beside the first."""
+        return self.job(job, "spec" if version == FIRST else f"{SPEC_PREFIX}{version}")
 
     @property
     def orders(self) -> str:

@@ -6,13 +6,14 @@ them look again instead of being run over.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from holdfast.model.codec import Garbage, NewerSchema, decode, encode
 from holdfast.model.job import Desired, Report, Spec, State, Wanted
 from holdfast.model.names import JobId, is_name
 from holdfast.model.records import QuarantineRecord
+from holdfast.model.versions import FIRST
 from holdfast.zk.client import Check, Client, Committed, Delete, NoNode, Operation, SetData, Znode
 from holdfast.zk.jobs import optional
 from holdfast.zk.paths import Paths
@@ -111,20 +112,24 @@ async def _is_set_aside(client: Client, paths: Paths, job: JobId) -> bool:
 async def _releasing(client: Client, paths: Paths, job: JobId, *, force: bool) -> list[Operation]:
     there = await _every_part(client, paths, job)
     record = await client.get(paths.quarantined(job))
-    spec = decode(Spec, there["spec"].data, where=paths.job(job, "spec"))
     state = decode(State, there["state"].data, where=paths.job(job, "state"))
+    wanted = _wanted_again(paths, job, there["desired"], state, force=force)
+    version = state.versions.next(wanted.version)
+    if version != FIRST:
+        there["spec"] = await client.get(paths.spec(job, version))
+    spec = decode(Spec, there["spec"].data, where=paths.spec(job, version))
     if there["report"].data:
         decode(Report, there["report"].data, where=paths.job(job, "report"))
     _refuse_ended(job, state, there["attempt"])
-    _refuse_unwanted(paths, job, there["desired"], force=force)
     name = await _own_name(client, paths, job, spec.name)
     if name is None:
         raise Refused(f"its name, '{spec.name}', does not point to job {job}: discard it, and submit it again")
-    checked = [Check(paths.job(job, part), there[part].stat.version) for part in ("spec", "attempt", "report", "state")]
+    checked = [Check(paths.job(job, part), there[part].stat.version) for part in ("attempt", "report", "state")]
     return [
+        Check(paths.spec(job, version), there["spec"].stat.version),
         *checked,
         Check(paths.name(spec.name), name.stat.version),
-        SetData(paths.job(job, "desired"), encode(Wanted(Desired.RUN)), there["desired"].stat.version),
+        SetData(paths.job(job, "desired"), encode(wanted), there["desired"].stat.version),
         Delete(paths.quarantined(job), record.stat.version),
     ]
 
@@ -146,16 +151,18 @@ def _refuse_ended(job: JobId, state: State, attempt: Znode) -> None:
         raise Refused(f"the state of job {job} tells of attempt {state.attempt}, which was never given out: discard it")
 
 
-def _refuse_unwanted(paths: Paths, job: JobId, desired: Znode, *, force: bool) -> None:
+def _wanted_again(paths: Paths, job: JobId, desired: Znode, state: State, *, force: bool) -> Wanted:
+    """That it runs; otherwise as it was wanted before."""
     path = paths.job(job, "desired")
     try:
-        wanted = decode(Wanted, desired.data, where=path).desired
+        wanted = decode(Wanted, desired.data, where=path)
     except Garbage as error:
         if not force:
             raise Refused(f"{error}; 'release --force' if nobody has cancelled the job") from error
-        return
-    if wanted is Desired.CANCEL:
+        return Wanted(Desired.RUN, version=state.versions.current)
+    if wanted.desired is Desired.CANCEL:
         raise Refused(f"job {job} was cancelled, and stays so")
+    return replace(wanted, desired=Desired.RUN, force=False)
 
 
 async def _own_name(client: Client, paths: Paths, job: JobId, name: str) -> Znode | None:

@@ -6,7 +6,7 @@ was never submitted, and can never be started. A request may be repeated: the sa
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from holdfast.model.codec import Garbage, decode, encode
@@ -42,15 +42,15 @@ async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, reques
         try:
             outcome = await client.commit(_submission(paths, spec, job, request))
         except OutcomeUnknown:
-            if (known := await _look_after_a_lost_reply(client, paths, spec, request)) is not None:
-                return known
+            if (done := await _look_after_a_lost_reply(client, paths, spec, request)) is not None:
+                return done
             continue
         if isinstance(outcome, Committed):
             return job
         if not isinstance(outcome.error, NodeExists):
             raise outcome.error
-        if (known := await _known(client, paths, spec, request)) is not None:
-            return known
+        if (done := await known(client, paths, spec, request)) is not None:
+            return done
         await _refuse_taken_name(client, paths, spec.name)
     raise Unavailable("ZooKeeper lost every reply to the submission; the same request may be sent again")
 
@@ -70,7 +70,8 @@ def _submission(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Oper
 
 
 def digest(spec: Spec) -> str:
-    return hashlib.sha256(encode(spec)).hexdigest()
+    """Of what is to run. Who wants it makes no difference."""
+    return hashlib.sha256(encode(replace(spec, by=""))).hexdigest()
 
 
 async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
@@ -80,7 +81,7 @@ async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, req
     while True:
         try:
             await client.sync(paths.requests)
-            return await _known(client, paths, spec, request)
+            return await known(client, paths, spec, request)
         except Unavailable:
             if loop.time() >= give_up_at:
                 raise OutcomeUnknown(
@@ -89,7 +90,8 @@ async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, req
             await asyncio.sleep(LOOK_AGAIN_S)
 
 
-async def _known(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+async def known(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+    """The job that this request has submitted before. Raises Refused if that was another spec."""
     path = paths.request(request)
     try:
         record = decode(RequestRecord, (await client.get(path)).data, where=path)
@@ -120,11 +122,11 @@ async def want(
     With `again` it is said even if it is wanted already: a new word, which restarts what runs and resumes what is parked.
     """
     path = paths.job(job, "desired")
-    word = encode(Wanted(desired, force=force))
     sent: int | None = None
     for _ in range(TRIES_MAX):
         znode = await _wanted(client, path, job)
-        before = decode(Wanted, znode.data, where=path).desired
+        wanted = decode(Wanted, znode.data, where=path)
+        before, word = wanted.desired, encode(replace(wanted, desired=desired, force=force))
         if sent is not None and znode.stat.version > sent and znode.data == word:
             return desired  # the reply was lost, and it was done
         if before is Desired.CANCEL and desired is not Desired.CANCEL:

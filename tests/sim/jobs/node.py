@@ -11,6 +11,7 @@ from holdfast.leader.leader import Leader, Pace, Tell
 from holdfast.leader.observe import Observer
 from holdfast.leader.sweep import Sweeper
 from holdfast.model.names import NodeId
+from holdfast.model.versions import Versions
 from holdfast.node.agent import Agent
 from holdfast.node.attempts import AttemptName
 from holdfast.node.commons import Commons
@@ -179,8 +180,8 @@ class JobNode(SimNode):
 
     # Runners
 
-    def start_runner(self, name: AttemptName, files: AttemptFiles) -> SimProcess:
-        runner = self.machine.spawn(f"runner-{name.job}-{name.attempt}", lambda own: self._run(name, files, own))
+    def start_runner(self, name: AttemptName, files: AttemptFiles, versions: Versions) -> SimProcess:
+        runner = self.machine.spawn(f"runner-{name.job}-{name.attempt}", lambda own: self._run(name, files, own, versions))
         self.world.record("runner", name.job, name.attempt, runner.name)
         for callback in self.on_runner:
             callback(self, name)
@@ -188,9 +189,14 @@ class JobNode(SimNode):
 
     on_runner: tuple[Callable[["JobNode", AttemptName], object], ...] = ()
 
-    async def _run(self, name: AttemptName, files: AttemptFiles, own: SimProcess) -> None:
+    async def _run(self, name: AttemptName, files: AttemptFiles, own: SimProcess, versions: Versions) -> None:
         kit, around, world = self.around.kit, self.around, self.world
-        run = Run(name.job, name.attempt, NodeId(self.name), name.nonce, runner_pid=1)
+        run = Run(
+            *(name.job, name.attempt, NodeId(self.name), name.nonce),
+            runner_pid=1,
+            version=versions.current,
+            on_trial=versions.on_trial,
+        )
         runner = kit.runner(
             run,
             PATHS,

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.leader.leader import Pace
 from holdfast.leader.observe import Observer
 from holdfast.model.codec import decode
-from holdfast.model.job import NO_FAILURES, Ending, Order, Outcome, Report, State
+from holdfast.model.job import FIRST_VERSIONS, NO_FAILURES, Ending, Order, Outcome, Report, State
 from holdfast.model.names import JobId, NodeId
 from holdfast.model.phase import Phase
 from holdfast.node.attempts import AttemptName
@@ -206,7 +206,7 @@ class BelievesOrders(Hands):
         if any((name.job, name.attempt) == (job, order.attempt) for name in self._workshop.present()):
             return True
         if order.attempt > max((name.attempt for name in self._workshop.present() if name.job == job), default=0):
-            await self._workshop.spawn(AttemptName(job, order.attempt, self._nonce()))
+            await self._workshop.spawn(AttemptName(job, order.attempt, self._nonce()), FIRST_VERSIONS)
         return False
 
 

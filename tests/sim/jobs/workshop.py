@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.model.job import Outcome
 from holdfast.model.names import Attempt, JobId
+from holdfast.model.versions import Versions
 from holdfast.node.attempts import AttemptName
 from tests.sim.jobs.machine import AttemptFiles, SimProcess
 from tests.sim.jobs.work import ended
@@ -46,11 +47,11 @@ class SimWorkshop:
             self._watched.add(runner)
             runner.when_dead(self._process, self._ring)
 
-    async def spawn(self, name: AttemptName) -> None:
+    async def spawn(self, name: AttemptName, versions: Versions) -> None:
         """The directory first, then the process: whoever crashes between the two leaves one without a runner."""
         files = self._machine.disk.attempts[name] = AttemptFiles()
         await self._step()
-        files.runner = self._node.start_runner(name, files)
+        files.runner = self._node.start_runner(name, files, versions)
         self._watch(files.runner)
 
     async def end_tree(self, name: AttemptName) -> bool:
