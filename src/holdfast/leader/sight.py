@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from holdfast.model.codec import Garbage, decode
 from holdfast.model.job import Lease, Report, Spec, State, Wanted
 from holdfast.model.names import Attempt, JobId
+from holdfast.model.phase import Phase
 from holdfast.plan.snapshot import Garbled, JobView
 from holdfast.zk.client import Znode
 from holdfast.zk.paths import Paths
@@ -63,6 +64,11 @@ class JobSight:
     @property
     def ended(self) -> bool:
         return isinstance(self.view.state, State) and self.view.state.phase.final
+
+    @property
+    def running(self) -> bool:
+        """Whether it is known to be."""
+        return isinstance(self.view.state, State) and self.view.state.phase is Phase.RUNNING
 
     def claimed_name(self, paths: Paths) -> str | None:
         spec = self.view.spec

@@ -206,7 +206,10 @@ class Runner:
             return
         self._beat_sent_at = sent_at
         committed = await hold.beat(
-            driver_pid=self._work.driver_pid, progress=self._work.progress(), failsafe=tuple(sorted(self._addresses))
+            driver_pid=self._work.driver_pid,
+            progress=self._work.progress(),
+            failsafe=tuple(sorted(self._addresses)),
+            note=self._work.note,
         )
         if committed:
             self._confirm(client, sent_at)
