@@ -25,6 +25,7 @@ from holdfast.job.log import say
 from holdfast.job.progress import Progress
 from holdfast.job.queries import Queries
 from holdfast.job.signals import Termination
+from holdfast.job.started import Started
 from holdfast.job.watch import Watch
 
 LINGER_S = 5.0
@@ -39,6 +40,7 @@ class Driver:
         self._queries = Queries()
         self._stop = stopping.of_this_process()
         self._watch = Watch(self._queries, self._stop, Progress(environment.control))
+        self._started = Started(environment.control)
         self._words = LastWords(environment.control)
         self._end: End | None = None
 
@@ -49,8 +51,8 @@ class Driver:
         places = Places(self._environment.checkpoint) if self._environment.checkpoint else None
         after_import(
             {
-                "pyspark.sql.streaming.readwriter": lambda module: take_care_of(module, places, self._queries),
-                "pyspark.sql.connect.streaming.readwriter": lambda module: take_care_of(module, places, self._queries),
+                "pyspark.sql.streaming.readwriter": lambda module: self._change_writers(module, places),
+                "pyspark.sql.connect.streaming.readwriter": lambda module: self._change_writers(module, places),
                 "pyspark.sql.streaming.query": self._change_queries,
                 "pyspark.sql.connect.streaming.query": lambda module: stopping.notice_waiting(module, self._queries),
                 "pyspark.core.context": lambda module: stopping.let_queries_settle(module, self._queries, self._stop),
@@ -62,6 +64,9 @@ class Driver:
             with contextlib.suppress(AttributeError, ValueError, OSError):
                 stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._watch.start()
+
+    def _change_writers(self, module: ModuleType, places: Places | None) -> None:
+        take_care_of(module, places, self._queries, self._started)
 
     def _change_queries(self, module: ModuleType) -> None:
         stopping.tell_the_truth(module, self._stop)

@@ -15,8 +15,10 @@ from typing import Any
 from holdfast.errors import Refused
 from holdfast.job.log import say
 from holdfast.job.queries import Queries
+from holdfast.job.started import Started
 
 CONFIGURED = "spark.sql.streaming.checkpointLocation"
+DEFAULT_FORMAT = "spark.sql.sources.default"
 _OPTION = "checkpointlocation"
 _PLAIN = re.compile(r"(?!\.|_holdfast|query-\d+$)[\w.=-]{1,100}")
 
@@ -68,13 +70,18 @@ class _Notes:
     """What a script has said to a DataStreamWriter, which cannot be asked."""
 
     def __init__(self) -> None:
-        self.located = False
+        self.location: str | None = None
+        self.path: str | None = None
         self.name: str | None = None
         self.format: str | None = None
         self.mode: str | None = None
 
     def options(self, options: dict[str, Any]) -> None:
-        self.located = self.located or any(key.lower() == _OPTION and value is not None for key, value in options.items())
+        for key, value in options.items():
+            if key.lower() == _OPTION and value is not None:
+                self.location = str(value)
+            elif key.lower() == "path" and value is not None:
+                self.path = str(value)
 
 
 def _notes(writer: Any) -> _Notes:
@@ -82,7 +89,7 @@ def _notes(writer: Any) -> _Notes:
     return notes
 
 
-def take_care_of(module: ModuleType, places: Places | None, queries: Queries) -> None:
+def take_care_of(module: ModuleType, places: Places | None, queries: Queries, started: Started) -> None:
     """Change the DataStreamWriter of this module, classic Spark's or Connect's. Without places, only note what starts."""
     writer = module.DataStreamWriter
     set_option = writer.option
@@ -91,8 +98,10 @@ def take_care_of(module: ModuleType, places: Places | None, queries: Queries) ->
     _listen(writer, "queryName", lambda notes, said: setattr(notes, "name", said["queryName"]))
     _listen(writer, "format", lambda notes, said: setattr(notes, "format", said["source"]))
     _listen(writer, "outputMode", lambda notes, said: setattr(notes, "mode", said["outputMode"]))
+    for name in ("foreach", "foreachBatch"):
+        _listen(writer, name, lambda notes, said, name=name: setattr(notes, "format", name))  # type: ignore[misc]
     for name in ("start", "toTable"):
-        setattr(writer, name, _placed(getattr(writer, name), set_option, places, queries))
+        setattr(writer, name, _placed(getattr(writer, name), set_option, places, queries, started))
 
 
 def _listen(writer: Any, name: str, note: Callable[[_Notes, dict[str, Any]], None]) -> None:
@@ -109,13 +118,14 @@ def _listen(writer: Any, name: str, note: Callable[[_Notes, dict[str, Any]], Non
 
 
 def _placed(
-    method: Callable[..., Any], set_option: Callable[..., Any], places: Places | None, queries: Queries
+    method: Callable[..., Any], set_option: Callable[..., Any], places: Places | None, queries: Queries, started: Started
 ) -> Callable[..., Any]:
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def placed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        place = _place(self, signature.bind(self, *args, **kwargs).arguments, places) if places is not None else None
+        said = signature.bind(self, *args, **kwargs).arguments
+        place = _place(self, said, places) if places is not None else None
         if place is not None:
             set_option(self, "checkpointLocation", place)
         try:
@@ -125,6 +135,8 @@ def _placed(
                 places.give_back(place)
             raise
         queries.add(query)
+        notes = _notes(self)
+        started.note(query, place or notes.location, *_sink(self, said, notes))
         return query
 
     return placed
@@ -133,7 +145,7 @@ def _placed(
 def _place(writer: Any, said: dict[str, Any], places: Places) -> str | None:
     notes = _notes(writer)
     notes.options(said.get("options", {}))
-    if notes.located:
+    if notes.location is not None:
         return None
     name = said.get("queryName") or notes.name
     format = said.get("format") or notes.format or ""
@@ -150,9 +162,20 @@ def _place(writer: Any, said: dict[str, Any], places: Places) -> str | None:
     return place
 
 
+def _sink(writer: Any, said: dict[str, Any], notes: _Notes) -> tuple[str, str]:
+    """What it writes to: the format, and the path if it has one."""
+    if "tableName" in said:
+        return "table", ""
+    format = said.get("format") or notes.format or _session(writer).conf.get(DEFAULT_FORMAT, "parquet")
+    return str(format).lower(), str(said.get("path") or notes.path or "")
+
+
+def _session(writer: Any) -> Any:
+    return getattr(writer, "_spark", None) or writer._session
+
+
 def _mention_what_is_ignored(writer: Any, places: Places) -> None:
     """A location in Spark's configuration may be everybody's, or the script's from before Holdfast: say that it is not used."""
-    session = getattr(writer, "_spark", None) or writer._session
-    configured = session.conf.get(CONFIGURED, None)
+    configured = _session(writer).conf.get(CONFIGURED, None)
     if configured and not places.contains(configured):
         say(f"{CONFIGURED} is not used, since this job has its own place; option('checkpointLocation', …) would be")

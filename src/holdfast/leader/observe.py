@@ -178,9 +178,12 @@ class Observer:
     async def _look_at_the_living(self, sight: JobSight) -> JobSight:
         """Only what is needed to leave an attempt alone that is alive: a thousand of them are to be looked at in a moment.
 
-        The lease is not watched, because each heartbeat changes it. That it goes is told by the list of the job's parts.
+        The lease is not watched, because each heartbeat changes it. That it goes is told by the list of the job's parts; that
+        an attempt which has just begun has something to say about it, by the report.
         """
         client, path, job = self._client, self._paths.job, sight.id
+        if not sight.running:
+            await client.exists(path(job, "report"), watch=True)
         spec, desired, lease = await asyncio.gather(
             _optional(client.get(path(job, "spec"))),
             _optional(client.get(path(job, "desired"), watch=True)),

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from holdfast.model.codec import Garbage, decode
 from holdfast.model.job import Lease, Report, Spec, State, Wanted
 from holdfast.model.names import Attempt, JobId
+from holdfast.model.phase import Phase
 from holdfast.model.versions import FIRST
 from holdfast.plan.snapshot import Garbled, JobView
 from holdfast.zk.client import Znode
@@ -72,6 +73,11 @@ class JobSight:
         """Of the spec that the next attempt would run."""
         state = self.view.state
         return state.versions.next(self.view.version) if isinstance(state, State) else self.view.version
+
+    @property
+    def running(self) -> bool:
+        """Whether it is known to be."""
+        return isinstance(self.view.state, State) and self.view.state.phase is Phase.RUNNING
 
     def claimed_name(self, paths: Paths) -> str | None:
         spec = self.view.spec

@@ -73,14 +73,21 @@ class Ending(enum.StrEnum):
     DATA_LOSS = "data loss"
     CHECKPOINT_CONFLICT = "checkpoint conflict"
     """The checkpoint belongs to somebody else, or a second driver wrote to it."""
+    CHECKPOINT_DAMAGED = "checkpoint damaged"
+    """Something in the checkpoint is missing or not what it was: nothing was started from it."""
 
     @property
     def blames_the_job(self) -> bool:
         return self in (Ending.FAILED, Ending.KILLED, Ending.OUT_OF_MEMORY)
 
     @property
+    def about_the_checkpoint(self) -> bool:
+        """Said instead of running. A person may have mended it by the time of the next attempt, which looks for itself."""
+        return self in (Ending.CHECKPOINT_CONFLICT, Ending.CHECKPOINT_DAMAGED)
+
+    @property
     def needs_a_person(self) -> bool:
-        return self in (Ending.DATA_LOSS, Ending.CHECKPOINT_CONFLICT)
+        return self is Ending.DATA_LOSS or self.about_the_checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,8 @@ class Lease:
     driver_pid: int | None = None
     """None until the driver is started."""
     progress: Progress | None = None
+    note: str = ""
+    """As in the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,9 @@ class Report:
     failsafe: tuple[NodeId, ...] = ()
     """The nodes whose promises can keep the attempt alive without ZooKeeper. Only they know of them."""
     progress: Progress | None = None
-    """As it was at the end."""
+    """As it was at the end. Until then what is known for sure: from the attempt before, or the first of this one."""
+    note: str = ""
+    """What people have to know about how it began: that something was set aside, for example."""
     outcome: Outcome | None = None
     dead: bool = False
     """The certificate: every process of this attempt is gone, for sure."""

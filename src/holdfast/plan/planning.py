@@ -148,7 +148,8 @@ class _Decision:
             if state.phase is Phase.STOPPING:
                 return None
             return self._settle(state, Phase.STOPPING, f"a person asked to {desired}", attempt=lease.attempt, lease=lease)
-        if state.phase is Phase.RUNNING and (state.attempt, state.node) == (lease.attempt, lease.node):
+        known = (state.attempt, state.node) == (lease.attempt, lease.node) and lease.note in state.reason
+        if state.phase is Phase.RUNNING and known:
             return None
         if state.phase is Phase.STOPPING:
             return None  # the stop was taken back too late: the attempt ends, and then the job runs again
@@ -156,9 +157,9 @@ class _Decision:
             return self._settle(
                 state, Phase.STOPPING, "it is parked, and an attempt is alive", attempt=lease.attempt, lease=lease
             )
-        return self._settle(
-            state, Phase.RUNNING, f"attempt {lease.attempt} runs on {lease.node}", attempt=lease.attempt, lease=lease
-        )
+        # The note may come a little after the lease was seen.
+        reason = f"attempt {lease.attempt} runs on {lease.node}" + (f"; {lease.note}" if lease.note else "")
+        return self._settle(state, Phase.RUNNING, reason, attempt=lease.attempt, lease=lease)
 
     # What is not alive
 

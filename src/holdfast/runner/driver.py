@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.checkpoint import Known
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, HoldfastError, Refused, Unavailable
 from holdfast.files import write_atomically
@@ -19,8 +20,10 @@ from holdfast.runner.classify import classify
 from holdfast.runner.command import Command
 from holdfast.runner.lease import Run
 from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
+from holdfast.runner.noted import is_news, with_notes
 from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
 from holdfast.runner.supervision import Supervision
+from holdfast.runner.verification import Verification
 from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage, in_storage
 from holdfast.zk import session_file
 from holdfast.zk.client import SessionId
@@ -29,6 +32,8 @@ from holdfast.zk.settings import Ensemble
 FETCH_TRIES = 5
 FETCH_AGAIN_S = 2.0
 PROGRESS_BYTES_MAX = 200_000
+NOTES_S = 1.0
+"""How often it is looked whether the driver has started a query."""
 NOT_ITS_FAULT = ("the deadline", "cannot start a process")
 """How a watchdog begins a refusal that says nothing about the job."""
 
@@ -63,7 +68,10 @@ class DriverWork:
         self._cause: Outcome | None = None
         self._stop_asked = False
         self._changed = asyncio.Event()
+        self._known: Known | None = None
+        """What stands about the queries in the checkpoint; None if nothing does."""
         self.driver_pid: int | None = None
+        self.note = ""
 
     # From the first step to the last
 
@@ -91,7 +99,12 @@ class DriverWork:
         await self._tell_an_earlier_end(claims, before)
         # The code before the claim: on a node where the storage is not mounted, a claim would be left in the bare mount point.
         await self._fetch(command)
-        await self._claim(claims)
+        claim = Claim(
+            cluster=self._cluster, job=self._run.job, attempt=self._run.attempt, node=self._run.node, nonce=self._run.nonce
+        )
+        await self._claim(claims, claim)
+        self._stop_if_asked()
+        await self._verify(Verification(command.checkpoint, str(self._storage.location), claims, claim, self._log), before)
         self._stop_if_asked()
         oom_kills = kernel_oom_kills()
         self._supervision = await Supervision.begin(
@@ -102,12 +115,15 @@ class DriverWork:
             self._stop_if_asked()
             self.driver_pid = await self._supervision.start(command.line, command.environment(os.environ), command.work)
             self._log.info("driver started", pid=self.driver_pid)
-            watch = asyncio.ensure_future(self._watch_memory(limit)) if limit is not None else None
+            watches = [asyncio.ensure_future(self._carry_notes(claims))]
+            if limit is not None:
+                watches.append(asyncio.ensure_future(self._watch_memory(limit)))
             status = await self._supervision.exited
             died_at = self._clock.boottime()
-            if watch is not None:
+            for watch in watches:
                 watch.cancel()
             await self._supervision.emptied
+            await self._carry(claims, last=True)
             self._blame(command.archive)
             return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills)
         finally:
@@ -127,13 +143,42 @@ class DriverWork:
                 reason = f"attempt {before.attempt} had ended already, and nobody was told: {earlier.reason}"
                 raise _Ended(Outcome(earlier.ending, reason))
 
-    async def _claim(self, claims: Claims) -> None:
-        run = self._run
-        claim = Claim(cluster=self._cluster, job=run.job, attempt=run.attempt, node=run.node, nonce=run.nonce)
+    async def _claim(self, claims: Claims, claim: Claim) -> None:
         try:
             await asyncio.to_thread(claims.claim, claim)
         except (ForeignCheckpoint, Conflict) as error:
             raise _Ended(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
+
+    async def _verify(self, verification: Verification, before: Report | None) -> None:
+        try:
+            self.note = await asyncio.to_thread(verification.verify, before)
+        except (ForeignCheckpoint, Conflict) as error:
+            raise _Ended(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
+        except Refused as error:
+            raise _Ended(Outcome(Ending.CHECKPOINT_DAMAGED, str(error))) from error
+        if self.note:
+            self._log.warning("checkpoint mended", note=self.note)
+
+    async def _carry_notes(self, claims: Claims) -> None:
+        """The next attempt has to know which queries there are, even if this runner is killed."""
+        with suppress(OSError, HoldfastError):
+            self._known = await asyncio.to_thread(claims.queries)
+        while True:
+            await asyncio.sleep(NOTES_S)
+            await self._carry(claims)
+
+    async def _carry(self, claims: Claims, *, last: bool = False) -> None:
+        notes = self._read("queries.json")
+        if notes is None:
+            return
+        known = with_notes(self._known or Known(), notes, self._read("progress.json"))
+        if known == self._known or not (last or is_news(self._known, known)):
+            return
+        try:
+            await asyncio.to_thread(claims.leave_queries, known)
+            self._known = known
+        except (OSError, HoldfastError) as error:
+            self._log.warning("queries not noted in the checkpoint", problem=str(error))
 
     async def _fetch(self, command: Command) -> None:
         for tries_left in reversed(range(FETCH_TRIES)):
@@ -228,7 +273,7 @@ class DriverWork:
             write_atomically(self._directory / OUTCOME, data)
         except OSError as error:
             self._log.warning("outcome not written", problem=str(error))
-        if self._claims is None or outcome.ending in (Ending.LOST, Ending.STOPPED, Ending.CHECKPOINT_CONFLICT):
+        if self._claims is None or outcome.ending in (Ending.LOST, Ending.STOPPED) or outcome.ending.about_the_checkpoint:
             return  # nothing that the next attempt would have to know
         try:
             await asyncio.to_thread(self._claims.leave_outcome, self._run.attempt, json.loads(data))

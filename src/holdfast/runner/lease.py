@@ -111,7 +111,11 @@ class LeaseHold:
         wanted = decode(Wanted, desired.data, where="what is wanted of it")
         if wanted.desired is not Desired.RUN:
             raise NotOurs("it is not wanted any more")
-        self._report = Report(run.attempt, run.node, wall, nonce=run.nonce, failsafe=failsafe, version=run.version)
+        # How far the job had come is known only here if its checkpoint vanishes, so it is carried on.
+        progress = before.progress if before is not None else None
+        self._report = Report(
+            run.attempt, run.node, wall, nonce=run.nonce, failsafe=failsafe, progress=progress, version=run.version
+        )
         lease = Lease(run.attempt, run.node, nonce=run.nonce, runner_pid=run.runner_pid)
         return Taken(decode(Spec, spec.data, where="its spec"), desired.stat.version, wanted.trial_s, before), [
             Check(self._path("attempt"), attempt.stat.version),
@@ -136,14 +140,22 @@ class LeaseHold:
         return True
 
     async def beat(
-        self, *, driver_pid: int | None, progress: Progress | None, failsafe: tuple[NodeId, ...], proven: bool = False
+        self,
+        *,
+        driver_pid: int | None,
+        progress: Progress | None,
+        failsafe: tuple[NodeId, ...],
+        note: str = "",
+        proven: bool = False,
     ) -> bool:
         """A heartbeat; whether it was committed. If not, the next one may be. Raises LeaseLost, and what a Client raises."""
         run = self._run
-        lease = Lease(run.attempt, run.node, run.nonce, run.runner_pid, driver_pid, progress)
+        lease = Lease(run.attempt, run.node, run.nonce, run.runner_pid, driver_pid, progress, note)
         operations: list[Operation] = [SetData(self._lease_path, encode(lease), self._version)]
         assert self._report is not None, "only a lease that was taken is held"
-        report = replace(self._report, failsafe=failsafe, proven=proven)
+        report = replace(self._report, failsafe=failsafe, note=note, proven=proven)
+        if _batch_of(report.progress) is None and _batch_of(progress) is not None:
+            report = replace(report, progress=progress)
         if report != self._report:
             operations.append(SetData(self._path("report"), encode(report), self._report_version))
             self._perhaps = tuple({*self._perhaps, *failsafe})
@@ -173,12 +185,17 @@ class LeaseHold:
         """The outcome, the certificate that every process is gone, and the end of the lease, as one. Raises LeaseLost."""
         await self.find()
         assert self._report is not None
-        report = replace(self._report, outcome=outcome, progress=progress, dead=True, proven=proven)
+        known = self._report.progress if _batch_of(progress) is None else progress
+        report = replace(self._report, outcome=outcome, progress=known, dead=True, proven=proven)
         result = await self._client.commit(
             [Delete(self._lease_path, self._version), SetData(self._path("report"), encode(report), self._report_version)]
         )
         if not isinstance(result, Committed):
             raise result.error
+
+
+def _batch_of(progress: Progress | None) -> int | None:
+    return progress.batch_id if progress is not None else None
 
 
 def _version(result: object) -> int:

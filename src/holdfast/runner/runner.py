@@ -214,6 +214,7 @@ class Runner:
             progress=self._work.progress(),
             failsafe=tuple(sorted(self._addresses)),
             proven=self._proven,
+            note=self._work.note,
         )
         if committed:
             self._confirm(client, sent_at)

@@ -30,6 +30,10 @@ class Work(Protocol):
     @property
     def driver_pid(self) -> int | None: ...
 
+    @property
+    def note(self) -> str:
+        """What people have to know about how it began; empty if it began as always."""
+
     def progress(self) -> Progress | None: ...
 
     def keep_session(self, session: SessionId) -> None:

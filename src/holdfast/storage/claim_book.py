@@ -23,6 +23,7 @@ from holdfast.storage.failures import Claimed, FolderMissing, ForeignCheckpoint,
 from holdfast.storage.folder import Folder, OpenFolder
 
 FOLDER = "_holdfast"
+QUERIES = "queries.json"
 KEPT = 50
 LIMIT_BYTES = 256 << 10
 LITTER_S = 86400.0
@@ -97,6 +98,17 @@ class ClaimBook:
                 if found is not None:
                     return attempt, found
         return None
+
+    def queries(self) -> str | None:
+        """What is known of the job's queries, as it was left. A name that is no file counts as none."""
+        with contextlib.suppress(FolderMissing, Unreadable), self._open(False) as folder:
+            data = folder.read(QUERIES, LIMIT_BYTES)
+            return data.decode(errors="replace") if data is not None else None
+        return None
+
+    def leave_queries(self, data: str) -> None:
+        with self._open(True) as folder, folder.writing(QUERIES) as write:
+            write(memoryview(data.encode()))
 
     def _judge(self, folder: Folder, claim: Claim) -> bool:
         """Whether this very claim stands already. Raises what speaks against it."""

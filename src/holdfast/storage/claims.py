@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from holdfast.checkpoint import Known
+from holdfast.model import codec
 from holdfast.storage.claim_book import FOLDER, Claim
 from holdfast.storage.location import parse, validate
 from holdfast.storage.service import SILENCE_S, caller
@@ -32,6 +34,7 @@ class Claims:
     ) -> None:
         """`note` is told, in a sentence each, what could not be read and was passed over."""
         validate(checkpoint)
+        self._note = note
         self._call = caller(parse(checkpoint), FOLDER, apart=apart, silence_s=silence_s, note=note)
 
     def claim(self, claim: Claim) -> None:
@@ -65,3 +68,15 @@ class Claims:
         """The newest outcome that can be read, and its attempt. There may be later attempts that left none."""
         found = self._call("latest")
         return None if found is None else Ended(*found)
+
+    def queries(self) -> Known | None:
+        """What earlier attempts have left about the job's queries. What cannot be read is noted and counts as none."""
+        data: str | None = self._call("queries")
+        try:
+            return codec.decode(Known, data.encode(), where="queries.json") if data is not None else None
+        except (codec.Garbage, codec.NewerSchema) as error:
+            self._note(str(error))
+            return None
+
+    def leave_queries(self, known: Known) -> None:
+        self._call("leave_queries", data=codec.encode(known).decode())

@@ -33,14 +33,14 @@ class LocalFolder:
         self.shown = shown
 
     def entries(self) -> Iterator[Entry]:
-        with _saying(f"cannot list {self.shown}"):
+        with saying(f"cannot list {self.shown}"):
             names = os.listdir(self._fd)
         for name in names:
             if (entry := self.stat(name)) is not None:
                 yield entry
 
     def stat(self, name: str) -> Entry | None:
-        with _saying(f"cannot look at {self.shown}/{name}"):
+        with saying(f"cannot look at {self.shown}/{name}"):
             try:
                 found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
             except FileNotFoundError:
@@ -60,13 +60,13 @@ class LocalFolder:
         with open(descriptor, "rb", buffering=0) as file:
 
             def read_into(buffer: memoryview) -> int:
-                with _saying(f"cannot read {self.shown}/{name}"):
+                with saying(f"cannot read {self.shown}/{name}"):
                     return file.readinto(buffer) or 0
 
             yield read_into
 
     def _open_to_read(self, name: str) -> int | None:
-        with _saying(f"cannot read {self.shown}/{name}"):
+        with saying(f"cannot read {self.shown}/{name}"):
             try:
                 descriptor = os.open(name, _READ, dir_fd=self._fd)
             except FileNotFoundError:
@@ -100,17 +100,17 @@ class LocalFolder:
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Write]:
         temporary = f".holdfast-{os.urandom(8).hex()}.tmp"
-        saying = f"cannot write to {self.shown}"
-        with _saying(saying):
+        what = f"cannot write to {self.shown}"
+        with saying(what):
             descriptor = os.open(temporary, _CREATE, self._mode, dir_fd=self._fd)
         try:
 
             def write(piece: memoryview) -> None:
-                with _saying(saying):
+                with saying(what):
                     _write_all(descriptor, piece)
 
             yield write
-            with _saying(saying):
+            with saying(what):
                 os.fsync(descriptor)
                 os.rename(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
@@ -123,7 +123,7 @@ class LocalFolder:
 
     def create(self, name: str, data: bytes) -> bool:
         """A crash may leave it empty, but then whoever created it has not gone on."""
-        with _saying(f"cannot create {self.shown}/{name}"):
+        with saying(f"cannot create {self.shown}/{name}"):
             try:
                 descriptor = os.open(name, _CREATE, self._mode, dir_fd=self._fd)
             except FileExistsError:
@@ -149,7 +149,7 @@ class LocalFolder:
         return True
 
     def remove(self, name: str) -> None:
-        with _saying(f"cannot remove {self.shown}/{name}"), contextlib.suppress(FileNotFoundError):
+        with saying(f"cannot remove {self.shown}/{name}"), contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._fd)
         self._sync()
 
@@ -159,7 +159,7 @@ class LocalFolder:
         if entry is None or not entry.is_file or entry.modified_wall_s >= before_wall_s:
             return False
         aside = f".swept-{name}-{os.urandom(8).hex()}"
-        with _saying(f"cannot remove {self.shown}/{name}"):
+        with saying(f"cannot remove {self.shown}/{name}"):
             try:
                 os.rename(name, aside, src_dir_fd=self._fd, dst_dir_fd=self._fd)
             except FileNotFoundError:
@@ -172,7 +172,7 @@ class LocalFolder:
         if entry is None:
             return False
         renewed = entry.modified_wall_s >= before_wall_s
-        with _saying(f"cannot remove {self.shown}/{aside}"), contextlib.suppress(FileNotFoundError):
+        with saying(f"cannot remove {self.shown}/{aside}"), contextlib.suppress(FileNotFoundError):
             if renewed and self.stat(name) is None:
                 os.rename(aside, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
             else:
@@ -187,7 +187,7 @@ class LocalFolder:
                 self.remove(entry.name)
 
     def _sync(self) -> None:
-        with _saying(f"cannot write to {self.shown}"):
+        with saying(f"cannot write to {self.shown}"):
             _sync_directory(self._fd)
 
 
@@ -195,7 +195,7 @@ class LocalFolder:
 def open_local(root: Path, name: str, make: bool, *, make_root: bool = False) -> Iterator[LocalFolder]:
     """A folder of a directory. Raises FolderMissing if it, or the directory, is not there and is not to be made."""
     shown = f"{root}/{name}"
-    with _saying(f"cannot open {shown}"):
+    with saying(f"cannot open {shown}"):
         if make and make_root:
             _make_directory(root)
         descriptor = _open_below(root, name, make, shown)
@@ -208,7 +208,7 @@ def open_local(root: Path, name: str, make: bool, *, make_root: bool = False) ->
 @contextlib.contextmanager
 def open_node_directory(path: Path) -> Iterator[LocalFolder]:
     """A directory of this node, for files that are nobody else's business."""
-    with _saying(f"cannot open {path}"):
+    with saying(f"cannot open {path}"):
         descriptor = os.open(path, _DIRECTORY)
     try:
         yield LocalFolder(descriptor, str(path), mode=0o600)
@@ -269,7 +269,7 @@ def _sync_directory(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _saying(what: str) -> Iterator[None]:
+def saying(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -63,12 +63,12 @@ class RemoteFolder:
     def entries(self) -> Iterator[Entry]:
         from pyarrow.fs import FileSelector  # type: ignore[import-untyped,unused-ignore]
 
-        with _saying(f"cannot list {self.shown}"):
+        with saying(f"cannot list {self.shown}"):
             found = self._files.get_file_info(FileSelector(self._path, allow_not_found=True))
         return (entry for info in found if (entry := _entry(info)) is not None)
 
     def stat(self, name: str) -> Entry | None:
-        with _saying(f"cannot look at {self.shown}/{name}"):
+        with saying(f"cannot look at {self.shown}/{name}"):
             return _entry(self._files.get_file_info(self._at(name)))
 
     @contextlib.contextmanager
@@ -77,7 +77,7 @@ class RemoteFolder:
         if entry is not None and not entry.is_file:
             raise Unreadable(f"{self.shown}/{name} is not a file")
         what = f"cannot read {self.shown}/{name}"
-        with _saying(what):
+        with saying(what):
             try:
                 stream = self._files.open_input_stream(self._at(name), buffer_size=READ_AHEAD_BYTES) if entry else None
             except FileNotFoundError:
@@ -87,7 +87,7 @@ class RemoteFolder:
             return
 
         def read_into(buffer: memoryview) -> int:
-            with _saying(what):
+            with saying(what):
                 count = int(stream.readinto(buffer))
             Progress.report()
             return count
@@ -109,17 +109,17 @@ class RemoteFolder:
     def writing(self, name: str) -> Iterator[Write]:
         what = f"cannot write to {self.shown}"
         target = self._at(name) if self._is_object_store else self._at(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
-        with _saying(what):
+        with saying(what):
             stream = self._files.open_output_stream(target)
         _unfinished.append(stream)
 
         def write(piece: memoryview) -> None:
-            with _saying(what):
+            with saying(what):
                 stream.write(piece)
             Progress.report()
 
         yield write
-        with _saying(what):
+        with saying(what):
             stream.close()
             if not self._is_object_store:
                 self._publish(target, name)
@@ -164,7 +164,7 @@ class RemoteFolder:
         return entry is not None and (not self._is_object_store or self._wall() - entry.modified_wall_s < RENEW_AFTER_S)
 
     def remove(self, name: str) -> None:
-        with _saying(f"cannot remove {self.shown}/{name}"), contextlib.suppress(FileNotFoundError):
+        with saying(f"cannot remove {self.shown}/{name}"), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(self._at(name))
 
     def retire(self, name: str, before_wall_s: float) -> bool:
@@ -190,7 +190,7 @@ def open_remote(location: Location, folder: str, make: bool) -> Iterator[RemoteF
         from pyarrow.fs import FileType
     except ImportError as error:
         raise Refused(f"{location.shown} needs pyarrow, which cannot be loaded ({error}): install holdfast[remote]") from error
-    with _saying(f"cannot reach {location.shown}"):
+    with saying(f"cannot reach {location.shown}"):
         try:
             files, path = reached(location.joined(folder))
         except ValueError as error:
@@ -227,7 +227,7 @@ def _entry(info: Any) -> Entry | None:
 
 
 @contextlib.contextmanager
-def _saying(what: str) -> Iterator[None]:
+def saying(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.storage import blobs, claim_book
+from holdfast.storage import blobs, claim_book, examiner
+from holdfast.storage.files import Files, LocalFiles
 from holdfast.storage.folder import OpenFolder
 from holdfast.storage.local import open_local
 from holdfast.storage.location import Location
@@ -29,6 +30,8 @@ def caller(location: Location, folder: str, *, apart: bool, silence_s: float, no
 
 
 def call_here(location: Location, folder: str, note: Note, method: str, **arguments: Any) -> Any:
+    if folder == examiner.FOLDER:
+        return getattr(examiner.Examiner(_files(location)), method)(**arguments)
     opener = _opener(location, folder)
     if folder == blobs.FOLDER:
         return getattr(blobs.Blobs(opener, location.shown), method)(**arguments)
@@ -45,3 +48,11 @@ def _opener(location: Location, folder: str) -> OpenFolder:
     from holdfast.storage.remote import open_remote
 
     return functools.partial(open_remote, location, folder)
+
+
+def _files(location: Location) -> Files:
+    if location.is_directory:
+        return LocalFiles(Path(location.path))
+    from holdfast.storage.remote_files import RemoteFiles
+
+    return RemoteFiles(location)

@@ -48,6 +48,7 @@ class SimWork:
         self._ends: list[asyncio.Task[None]] = []
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self.driver_pid: int | None = None
+        self.note = ""
 
     async def perform(self, spec: Spec, before: Report | None) -> Outcome:
         try:

@@ -1,0 +1,105 @@
+"""All files below one place: listed, read, moved. What examining a checkpoint needs of a file system, and no more."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.checkpoint.tree import File
+from holdfast.storage.local import saying
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Files(Protocol):
+    """Paths are relative, with slashes. Raises Unavailable."""
+
+    shown: str
+    """For people."""
+    read_bytes_max: int
+    """How much may be read to look at state, which can be large."""
+
+    def walk(self, files_max: int) -> tuple[list[File], bool]:
+        """All plain files, and whether there were more than that many. None if the place is not there."""
+
+    def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
+        """Those that are there and not larger than the limit."""
+
+    def move(self, path: str, to: str) -> None:
+        """Under a name that is not taken. Its folders are made; what is not there is left alone."""
+
+
+class LocalFiles:
+    """In a directory, with the standard library alone. Links are not followed."""
+
+    read_bytes_max = 256 << 20
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.shown = str(root)
+
+    def walk(self, files_max: int) -> tuple[list[File], bool]:
+        found: list[File] = []
+        folders = [""]
+        with saying(f"cannot list {self._root}"):
+            while folders:
+                folder = folders.pop()
+                try:
+                    entries = list(os.scandir(self._root / folder))
+                except FileNotFoundError:
+                    continue
+                for entry in entries:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if not _is_text(path):
+                        continue  # Spark did not write that
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(path)
+                    elif (file := _file(entry, path)) is not None:
+                        found.append(file)
+                if len(found) > files_max:
+                    return found[:files_max], True
+        return found, False
+
+    def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for path in paths:
+            with saying(f"cannot read {self._root}/{path}"), contextlib.suppress(FileNotFoundError):
+                data = self._read(path, limit)
+                if len(data) <= limit:
+                    found[path] = data
+        return found
+
+    def _read(self, path: str, limit: int) -> bytes:
+        try:
+            descriptor = os.open(self._root / path, _READ)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise FileNotFoundError(path) from error
+            raise
+        with open(descriptor, "rb") as file:
+            return file.read(limit + 1)
+
+    def move(self, path: str, to: str) -> None:
+        source, target = self._root / path, self._root / to
+        with saying(f"cannot set {source} aside"), contextlib.suppress(FileNotFoundError):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.rename(target)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _file(entry: "os.DirEntry[str]", path: str) -> File | None:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return File(path, found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
