@@ -22,6 +22,7 @@ OWNED = {
     "spark.submit.pyFiles": "--py-files is for that",
 }
 """Settings that are not a job's to make, and why."""
+DEPLOY_MODE = "spark.submit.deployMode"
 PACKED = (".py", ".zip", ".egg", ".whl")
 
 
@@ -166,6 +167,8 @@ def _conf(settings: Sequence[str]) -> tuple[tuple[str, str], ...]:
             parse_size(value, what=MEMORY_CONF)
         elif not key.startswith("spark.") or len(key.split()) != 1:
             raise Refused(f"--conf '{key}' is no setting of Spark: they begin with 'spark.'")
+        if key == DEPLOY_MODE and value.strip() != "client":
+            raise Refused(f"--conf '{key}' can only be client: the driver runs on a node of Holdfast, whatever the master is")
         if key in OWNED:
             raise Refused(f"--conf '{key}' cannot be set: {OWNED[key]}")
         if key in conf:

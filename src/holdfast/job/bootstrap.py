@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.job import stopping
 from holdfast.job.after_import import after_import
 from holdfast.job.checkpoints import Places, take_care_of
-from holdfast.job.ending import FINISHED, STOPPED, STOPPED_ABRUPTLY, End, LastWords
+from holdfast.job.ending import FINISHED, FORSAKEN, STOPPED, STOPPED_ABRUPTLY, End, LastWords
 from holdfast.job.environment import Environment
 from holdfast.job.failure import SENTENCE_MAX, describe, without_own_frames
 from holdfast.job.log import say
@@ -38,7 +38,7 @@ class Driver:
         self._environment = environment
         self._queries = Queries()
         self._stop = stopping.of_this_process()
-        self._watch = Watch(self._queries, self._stop, Progress(environment.control))
+        self._watch = Watch(self._queries, self._stop, Progress(environment.control), forsaken=self._forsaken)
         self._words = LastWords(environment.control)
         self._end: End | None = None
 
@@ -114,6 +114,12 @@ class Driver:
         last.daemon = True
         last.start()
         return code
+
+    def _forsaken(self, reason: str) -> None:
+        """The script waits for Java, which waits for executors: neither would hear of it, so the process ends here and now."""
+        say(reason)
+        self._words.say(End("failed", reason, condition=FORSAKEN))
+        os._exit(1)
 
     @property
     def _stopped(self) -> End:

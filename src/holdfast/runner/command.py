@@ -21,6 +21,8 @@ DEFAULTS = (
 JAVA_OPTIONS_CONF = "spark.driver.extraJavaOptions"
 JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
 """A JVM that has run out of memory is of no use to anybody, and its ruins look alive."""
+PYTHON_CONF = "spark.pyspark.python"
+"""The Python of the executors. Spark heeds it only where it starts that of the driver, too, which is ours to do here."""
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
@@ -68,7 +70,7 @@ class Command:
             "HOLDFAST_NODE": run.node,
             "HOLDFAST_CHECKPOINT": self.checkpoint,
             "HOLDFAST_CONTROL": str(self._directory / CONTROL),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": dict(self._spec.conf).get(PYTHON_CONF) or sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYSPARK_SUBMIT_ARGS": self._submit_arguments(files),
             "PYTHONUNBUFFERED": "1",
