@@ -71,7 +71,7 @@ def submit(
     waits: bool,
     as_json: bool,
 ) -> None:
-    """Submit a PySpark program. From then on the cluster keeps it running."""
+    """Submit a PySpark program, or a declarative pipeline (.yml). From then on the cluster keeps it running."""
     if restore is not None:
         raise Refused("--restore is not available yet: every job begins with an empty checkpoint")
     proposal = propose(

@@ -1,7 +1,7 @@
 """`python -m holdfast.job.bootstrap SCRIPT ARGS…`: run a script as `python SCRIPT ARGS…` would, and a little more.
 
 Its queries get checkpoints that last, their progress is reported, they stop at a batch boundary when asked to, and how it all
-ended is written down.
+ended is written down. A script that ends in .yml is a declarative pipeline.
 """
 
 import atexit
@@ -12,10 +12,11 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from holdfast.job import stopping
+from holdfast.job import pipeline, stopping
 from holdfast.job.after_import import after_import
 from holdfast.job.checkpoints import Places, take_care_of
 from holdfast.job.ending import FINISHED, FORSAKEN, STOPPED, STOPPED_ABRUPTLY, End, LastWords
@@ -70,17 +71,23 @@ class Driver:
     def run(self) -> int:
         """The exit code."""
         try:
-            code = _compiled(self._script)
+            program = self._program()
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return self._failed(error, started=False)
         try:
-            exec(code, _main_module(self._script).__dict__)
+            program()
             self._queries.wait()
         except SystemExit as exit:
             return self._exited(exit.code)
         except BaseException as error:  # noqa: BLE001 this is the top of the script
             return self._failed(error, started=not _never_starts(error) or self._queries.any_started)
         return 0
+
+    def _program(self) -> Callable[[], None]:
+        if pipeline.is_pipeline(self._script):
+            return lambda: pipeline.run(self._script, self._environment.checkpoint, self._queries)
+        code = _compiled(self._script)
+        return lambda: exec(code, _main_module(self._script).__dict__)
 
     # How it ended
 

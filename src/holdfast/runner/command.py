@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.errors import Refused
+from holdfast.job.pipeline import is_pipeline
 from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
-from holdfast.runner.place import CODE, CONTROL, WORK
+from holdfast.runner.package import unpack
+from holdfast.runner.place import CODE, CONTROL, PACKAGE, WORK
 from holdfast.storage import Storage, checkpoint_of, spark_conf
 
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
@@ -50,7 +52,11 @@ class Command:
         """Blocks. Raises what the storage raises, and OSError."""
         for folder in (self._script.parent, self.work, self._directory / CONTROL):
             folder.mkdir(parents=True, exist_ok=True)
-        self._storage.fetch(self._spec.blob, self._script)
+        if is_pipeline(self._spec.script):
+            self._storage.fetch(self._spec.blob, self._directory / PACKAGE)
+            unpack(self._directory / PACKAGE, self._script.parent)
+        else:
+            self._storage.fetch(self._spec.blob, self._script)
         for name, blob in self._spec.py_files:
             self._storage.fetch(blob, self._directory / CODE / _plain(name))
 
