@@ -6,6 +6,7 @@ nobody else. So its streams can be watched and stopped like those of any script,
 
 import contextlib
 import importlib.util
+import os
 import secrets
 import threading
 from collections.abc import Mapping
@@ -61,7 +62,8 @@ def _described(file: Path, checkpoint: str) -> dict[str, Any]:
 
 
 def _uri(place: str) -> str:
-    return place if "://" in place else Path(place).as_uri()
+    """Not `as_uri`: Hadoop takes what stands there as it is, and decodes nothing."""
+    return place if "://" in place else f"file://{place}"
 
 
 class _Server:
@@ -72,10 +74,14 @@ class _Server:
         from pyspark.sql import SparkSession
 
         self._token = secrets.token_hex(16)
-        conf = SparkConf(loadDefaults=True).setAll(list(configuration.items()))
+        own = list(configuration.items())
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(own))  # Java, which knows the settings that were submitted
+        conf = SparkConf(loadDefaults=True).setAll(own)
         for key, value in (_lasting(conf, checkpoint) | self._settings()).items():
             conf.set(key, value)
         self._spark = SparkSession(SparkContext.getOrCreate(conf))
+        # From now on everything that PySpark makes for the pipeline is Connect's, as under `spark-pipelines`.
+        os.environ.update(SPARK_LOCAL_REMOTE="1", SPARK_CONNECT_MODE_ENABLED="1")
         self._lock = threading.Lock()
         self._known: set[str] = set()
 
