@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,27 @@ pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.
 
 BACK_S = 120.0
 """A job whose Master was away looks again after a minute at the latest."""
+
+
+CONF = {
+    "spark.driver.host": LOOPBACK,
+    "spark.cores.max": "1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+NO_BUDGET = ("--restart", "never")
+"""The first failure that counts against the job is its end."""
+SCRIPT = """
+import sys
+from holdfast.job import context
+
+def on_an_executor(_):
+    import brought
+    return brought.WHERE
+
+with open(sys.argv[1], "w") as file:
+    file.write(context().spark.sparkContext.parallelize([0], 1).map(on_an_executor).first())
+"""
 
 
 class Scene:
@@ -49,15 +71,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             Feeder(directory / "in") as feeder,
             Jobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
-            conf = {
-                "spark.master": spark.url,
-                "spark.driver.host": LOOPBACK,
-                "spark.cores.max": "1",
-                "spark.executor.memory": "512m",
-                "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            }
-            # The first failure that counted against the job would be its end.
-            stream = Stream(jobs, seen, feeder, "remote", conf=conf, options=("--restart", "never"))
+            stream = Stream(jobs, seen, feeder, "remote", conf={"spark.master": spark.url, **CONF}, options=NO_BUDGET)
             yield Scene(up, spark, jobs, feeder, stream)
     finally:
         sweep(directory)
@@ -79,6 +93,16 @@ def test_a_driver_on_a_spark_cluster_does_not_notice_the_loss_of_the_leader(scen
     scene.stream.advances(2)
     scene.stream.well()
     assert scene.stream.attempt().driver == driver
+
+
+def test_code_that_a_job_brings_is_there_on_the_executors(scene: Scene, tmp_path: Path) -> None:
+    script, brought, seen = tmp_path / "script.py", tmp_path / "brought.py", tmp_path / "seen"
+    script.write_text(SCRIPT)
+    brought.write_text("WHERE = 'brought along'\n")
+    conf, options = {"spark.master": scene.spark.url, **CONF}, ("--py-files", str(brought), *NO_BUDGET)
+    id = scene.jobs.submit(script, "brings", str(seen), conf=conf, options=options)
+    scene.jobs.in_phase(id, "FINISHED", within_s=FIRST_BATCH_S)
+    assert seen.read_text() == "brought along"
 
 
 def test_a_job_goes_on_when_the_worker_with_its_executor_dies(scene: Scene) -> None:
