@@ -104,6 +104,7 @@ BAD = [
     (["{script}", "--conf", "x=1"], "is no setting of Spark"),
     (["{script}", "--conf", "spark.a=1", "--conf", "spark.a=2"], "given twice"),
     (["{script}", "--conf", "spark.sql.streaming.checkpointLocation=/x"], "cannot be set"),
+    (["{script}", "--conf", "spark.submit.deployMode=cluster"], "can only be client"),
     (["{script}", "--py-files", "{dir}/none.py"], "there is no file"),
     (["{script}", "--py-files", "{dir}/a.py,{dir}/b.py"], "once for each file"),
     (["{script}", "--py-files", "{dir}/broken.py"], "is not Python"),

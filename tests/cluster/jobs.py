@@ -5,9 +5,10 @@ import itertools
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.cli.target import find
@@ -25,6 +26,7 @@ SPARK = {
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
 }
+NOTHING: Mapping[str, str] = MappingProxyType({})
 ENDED = ("FINISHED", "FAILED", "CANCELLED")
 
 
@@ -63,9 +65,17 @@ class Jobs:
         assert answer.returncode == 0, answer.stderr
         return answer.stdout
 
-    def submit(self, script: Path, name: str, *arguments: str, options: tuple[str, ...] = (), spark: bool = True) -> str:
-        """The id."""
-        conf = {**SPARK, "spark.local.dir": str(self.directory / "spark")} if spark else {}
+    def submit(
+        self,
+        script: Path,
+        name: str,
+        *arguments: str,
+        options: tuple[str, ...] = (),
+        spark: bool = True,
+        conf: Mapping[str, str] = NOTHING,
+    ) -> str:
+        """The id. `conf` comes on top of what every job of the tests has, unless it is none for Spark."""
+        conf = {**(SPARK | {"spark.local.dir": str(self.directory / "spark")} if spark else {}), **conf}
         settings = itertools.chain.from_iterable(("--conf", f"{key}={value}") for key, value in conf.items())
         out = self.ok("submit", str(script), "--name", name, "--json", *settings, *options, "--", *arguments)
         return str(json.loads(out)["id"])

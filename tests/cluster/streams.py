@@ -5,11 +5,11 @@ import itertools
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.jobs import ENDED, FIRST_BATCH_S, SCRIPTS, Attempt, Jobs, until
+from tests.cluster.jobs import ENDED, FIRST_BATCH_S, NOTHING, SCRIPTS, Attempt, Jobs, until
 from tests.cluster.sightings import Life, Sightings
 
 
@@ -79,7 +79,17 @@ def output_of(directory: Path) -> Counter[str]:
 class Stream:
     """A streaming job of the tests, with all that it leaves behind."""
 
-    def __init__(self, jobs: Jobs, sightings: Sightings, feeder: Feeder, name: str, *, journal: bool = False) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        sightings: Sightings,
+        feeder: Feeder,
+        name: str,
+        *,
+        journal: bool = False,
+        conf: Mapping[str, str] = NOTHING,
+        options: tuple[str, ...] = (),
+    ) -> None:
         self.jobs = jobs
         self.name = name
         self.output = jobs.directory / f"{name}-output"
@@ -92,7 +102,7 @@ class Stream:
             **({"journal": self.journal} if journal else {"output": self.output}),
         }
         arguments = itertools.chain.from_iterable((f"--{key}", str(path)) for key, path in paths.items())
-        self.id = jobs.submit(SCRIPTS / "stream.py", name, *arguments)
+        self.id = jobs.submit(SCRIPTS / "stream.py", name, *arguments, conf=conf, options=options)
 
     @property
     def view(self) -> dict[str, Any]:

@@ -169,6 +169,36 @@ def test_a_node_that_cannot_run_anything_is_not_the_jobs_fault() -> None:
     assert judged(exited(1), None, missing)[0] is Ending.LOST
 
 
+MASTER_AWAY = """02:00:00 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 10.0.0.1:7077
+02:00:00 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 10.0.0.2:7077
+02:00:20 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 10.0.0.1:7077
+02:01:00 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: All masters are unresponsive! Giving up.
+02:01:00 ERROR SparkContext: Error initializing SparkContext.
+"""
+
+
+@pytest.mark.parametrize("end", [failed("its script failed: NullPointerException"), None, FINISHED])
+def test_a_master_that_is_away_is_not_the_jobs_fault(end: Any) -> None:
+    """Whatever the script made of it: a job whose context was taken from it may even seem to have finished."""
+    status = exited(0) if end is FINISHED else exited(1)
+    says = "the Spark Master is away: none answered at 10.0.0.1:7077, 10.0.0.2:7077, and Spark gave up"
+    assert judged(status, end, MASTER_AWAY) == (Ending.LOST, says)
+
+
+def test_a_cluster_that_ends_a_job_is_quoted() -> None:
+    tail = "ERROR StandaloneSchedulerBackend: Application has been killed. Reason: Master removed our application: FAILED\n"
+    assert judged(exited(1), failed(), tail) == (
+        Ending.FAILED,
+        "its Spark cluster ended it: Master removed our application: FAILED",
+    )
+    assert judged(killed(signal.SIGKILL), None, tail, stop_asked=True)[0] is Ending.STOPPED
+
+
+def test_a_driver_that_was_forsaken_by_its_cluster_is_lost() -> None:
+    forsaken = failed("its Spark Master went away while it ran", condition="HOLDFAST_FORSAKEN")
+    assert judged(exited(1), forsaken) == (Ending.LOST, "its Spark Master went away while it ran")
+
+
 def test_a_reason_is_one_short_line_of_what_can_be_shown() -> None:
     _, reason = judged(exited(1), failed("line one\nline two\t\x1b[31mred\x00" + "x" * 5000))
     assert reason.startswith("line one line two [31mred x") and reason.endswith("…")

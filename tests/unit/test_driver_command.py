@@ -65,6 +65,12 @@ def test_a_jobs_own_settings_win_and_java_options_are_added_to(tmp_path: Path) -
     assert "-XX:+ExitOnOutOfMemoryError" in options and options.endswith("-Dx=1")
 
 
+def test_executors_may_have_a_python_of_their_own(tmp_path: Path) -> None:
+    assert command(tmp_path).environment({})["PYSPARK_PYTHON"] == sys.executable
+    environment = command(tmp_path, conf=(("spark.pyspark.python", "./env/bin/python"),)).environment({})
+    assert (environment["PYSPARK_PYTHON"], environment["PYSPARK_DRIVER_PYTHON"]) == ("./env/bin/python", sys.executable)
+
+
 def test_what_is_meant_for_holdfast_does_not_reach_spark(tmp_path: Path) -> None:
     arguments = submit_arguments(command(tmp_path, conf=(("holdfast.memory", "1g"),)).environment({}))
     assert not any("holdfast.memory" in argument for argument in arguments)

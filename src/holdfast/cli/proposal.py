@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.cli.pipeline import read_pipeline
 from holdfast.errors import Refused
+from holdfast.job.pipeline import is_pipeline
 from holdfast.model import restart
 from holdfast.model.codec import encode
 from holdfast.model.job import Spec
@@ -22,6 +24,7 @@ OWNED = {
     "spark.submit.pyFiles": "--py-files is for that",
 }
 """Settings that are not a job's to make, and why."""
+DEPLOY_MODE = "spark.submit.deployMode"
 PACKED = (".py", ".zip", ".egg", ".whl")
 
 
@@ -29,6 +32,8 @@ PACKED = (".py", ".zip", ".egg", ".whl")
 class Proposal:
     name: str
     script: Path
+    code: Path
+    """What is stored of it: the script itself, or a pipeline with all of its files."""
     restart: str
     slots: int
     arguments: tuple[str, ...]
@@ -37,13 +42,13 @@ class Proposal:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return (self.script, *self.py_files)
+        return (self.code, *self.py_files)
 
     def spec(self, blobs: Mapping[Path, str]) -> Spec:
         return Spec(
             name=self.name,
             script=self.script.name,
-            blob=blobs[self.script],
+            blob=blobs[self.code],
             restart=self.restart,
             slots=self.slots,
             arguments=self.arguments,
@@ -65,14 +70,15 @@ def propose(
     """Raises Refused, with the first thing that is wrong."""
     for text in (str(script), *arguments, *conf, *map(str, py_files)):
         _check_text(text)
-    _check_program(script, "script")
+    code, called = _code(script, arguments)
     for file in py_files:
         _check_py_file(file)
     _check_names_differ((script, *py_files))
     restart.parse(restart_strategy)
     proposal = Proposal(
-        name=_checked_name(name) if name is not None else name_after(script),
+        name=_checked_name(name) if name is not None else name_after(called),
         script=script,
+        code=code,
         restart=restart_strategy,
         slots=slots,
         arguments=tuple(arguments),
@@ -87,9 +93,21 @@ def propose(
     return proposal
 
 
-def name_after(script: Path) -> str:
-    """What a job is called if nobody says: the script's name, as far as it can be one."""
-    name = re.sub("[^A-Za-z0-9._-]+", "-", script.stem).strip("._-")[:NAME_LENGTH_MAX].strip("._-")
+def _code(script: Path, arguments: Sequence[str]) -> tuple[Path, str]:
+    """What is to be stored, and what it is called by itself."""
+    if not is_pipeline(script.name):
+        _check_program(script, "script")
+        return script, script.stem
+    _check_is_file(script, "pipeline")
+    if arguments:
+        raise Refused(f"a pipeline takes no arguments: what it needs belongs into the configuration in {script}")
+    pipeline = read_pipeline(script, _check_program)
+    return pipeline.pack(), pipeline.name
+
+
+def name_after(called: str) -> str:
+    """What a job is called if nobody says: like its script or pipeline, as far as that can be a name."""
+    name = re.sub("[^A-Za-z0-9._-]+", "-", called).strip("._-")[:NAME_LENGTH_MAX].strip("._-")
     return name or "job"
 
 
@@ -166,6 +184,8 @@ def _conf(settings: Sequence[str]) -> tuple[tuple[str, str], ...]:
             parse_size(value, what=MEMORY_CONF)
         elif not key.startswith("spark.") or len(key.split()) != 1:
             raise Refused(f"--conf '{key}' is no setting of Spark: they begin with 'spark.'")
+        if key == DEPLOY_MODE and value.strip() != "client":
+            raise Refused(f"--conf '{key}' can only be client: the driver runs on a node of Holdfast, whatever the master is")
         if key in OWNED:
             raise Refused(f"--conf '{key}' cannot be set: {OWNED[key]}")
         if key in conf:

@@ -72,7 +72,7 @@ def submit(
     waits: bool,
     as_json: bool,
 ) -> None:
-    """Submit a PySpark program. From then on the cluster keeps it running."""
+    """Submit a PySpark program, or a declarative pipeline (.yml). From then on the cluster keeps it running."""
     proposal = propose(
         script,
         name=name,

@@ -1,7 +1,7 @@
 """`python -m holdfast.job.bootstrap SCRIPT ARGS…`: run a script as `python SCRIPT ARGS…` would, and a little more.
 
 Its queries get checkpoints that last, their progress is reported, they stop at a batch boundary when asked to, and how it all
-ended is written down.
+ended is written down. A script that ends in .yml is a declarative pipeline.
 """
 
 import atexit
@@ -12,13 +12,14 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from holdfast.job import stopping
+from holdfast.job import pipeline, stopping
 from holdfast.job.after_import import after_import
 from holdfast.job.checkpoints import Places, take_care_of
-from holdfast.job.ending import FINISHED, STOPPED, STOPPED_ABRUPTLY, End, LastWords
+from holdfast.job.ending import FINISHED, FORSAKEN, STOPPED, STOPPED_ABRUPTLY, End, LastWords
 from holdfast.job.environment import Environment
 from holdfast.job.failure import SENTENCE_MAX, describe, without_own_frames
 from holdfast.job.log import say
@@ -39,7 +40,7 @@ class Driver:
         self._environment = environment
         self._queries = Queries()
         self._stop = stopping.of_this_process()
-        self._watch = Watch(self._queries, self._stop, Progress(environment.control))
+        self._watch = Watch(self._queries, self._stop, Progress(environment.control), forsaken=self._forsaken)
         self._started = Started(environment.control)
         self._words = LastWords(environment.control)
         self._end: End | None = None
@@ -75,17 +76,23 @@ class Driver:
     def run(self) -> int:
         """The exit code."""
         try:
-            code = _compiled(self._script)
+            program = self._program()
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return self._failed(error, started=False)
         try:
-            exec(code, _main_module(self._script).__dict__)
+            program()
             self._queries.wait()
         except SystemExit as exit:
             return self._exited(exit.code)
         except BaseException as error:  # noqa: BLE001 this is the top of the script
             return self._failed(error, started=not _never_starts(error) or self._queries.any_started)
         return 0
+
+    def _program(self) -> Callable[[], None]:
+        if pipeline.is_pipeline(self._script):
+            return lambda: pipeline.run(self._script, self._environment.checkpoint, self._queries)
+        code = _compiled(self._script)
+        return lambda: exec(code, _main_module(self._script).__dict__)
 
     # How it ended
 
@@ -119,6 +126,12 @@ class Driver:
         last.daemon = True
         last.start()
         return code
+
+    def _forsaken(self, reason: str) -> None:
+        """The script waits for Java, which waits for executors: neither would hear of it, so the process ends here and now."""
+        say(reason)
+        self._words.say(End("failed", reason, condition=FORSAKEN))
+        os._exit(1)
 
     @property
     def _stopped(self) -> End:

@@ -23,6 +23,8 @@ class End:
         return End("failed", failure.reason, failure.condition, failure.exception, started, failure.java_status)
 
 
+FORSAKEN = "HOLDFAST_FORSAKEN"
+"""The condition of a driver whose Spark cluster will never give it executors again."""
 FINISHED = End("finished", "its script ended")
 STOPPED = End("stopped", "it stopped at a batch boundary, as asked")
 STOPPED_ABRUPTLY = End("stopped", "it stopped as asked, but maybe within a batch, which then runs again")

@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.job import query as one
@@ -27,6 +27,8 @@ class Queries:
         self.any_failed = False
         self.awaited = False
         """Whether the script has ever waited for a query itself. Then what a query failed of was its to know."""
+        self.find: Callable[[], list[Any]] = list
+        """Gives the queries that were started behind Python's back since it was asked last."""
 
     def add(self, query: Any) -> None:
         started = one.of(query)
@@ -46,6 +48,8 @@ class Queries:
 
     def look(self) -> list[one.Query]:
         """Those that have not ended, after a look at each."""
+        for found in self.find():
+            self.add(found)
         for query in self.live:
             if query.ended():
                 self._forget(query)

@@ -1,9 +1,11 @@
-"""The thread beside the script: it reports progress, and stops the queries when the job is to stop."""
+"""The thread beside the script: it reports progress, stops the queries when the job is to stop, and looks after the Master."""
 
 import threading
 import time
+from collections.abc import Callable
 
 from holdfast.job.log import say
+from holdfast.job.master import Master
 from holdfast.job.progress import Progress
 from holdfast.job.queries import Queries
 from holdfast.job.stopping import Stop
@@ -17,10 +19,13 @@ FINISH_S = 3.0
 class Watch:
     """Its thread is a daemon and keeps no process alive. Between looks at a file it does next to nothing."""
 
-    def __init__(self, queries: Queries, stop: Stop, progress: Progress) -> None:
+    def __init__(self, queries: Queries, stop: Stop, progress: Progress, *, forsaken: Callable[[str], None]) -> None:
         self._queries = queries
         self._stop = stop
         self._progress = progress
+        self._master = Master()
+        self._forsaken = forsaken
+        """Called with the reason when there is no more to hope for."""
         self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
         self._over = threading.Event()
         self._reported = 0.0
@@ -47,6 +52,8 @@ class Watch:
                 self._reported = time.monotonic()
                 self._queries.look()
                 self._progress.report(*self._queries.picture())
+                if (reason := self._master.look()) is not None:
+                    self._forsaken(reason)
             if self._stop.asked and not self._over.is_set():
                 self._stop_the_queries()
         except Exception as error:  # noqa: BLE001 whatever Java or Spark say, the script goes on

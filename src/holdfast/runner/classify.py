@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.job.ending import FORSAKEN
 from holdfast.model.job import Ending, Outcome
 
 REASON_MAX = 300
@@ -27,6 +28,9 @@ NOT_AT_A_BOUNDARY = "it was asked to stop, did not reach a batch boundary in tim
 _JAVA_HEAP = re.compile(r"java\.lang\.OutOfMemoryError|Java heap space|GC overhead limit exceeded")
 _DATA_LOST = re.compile(r"data may have been lost", re.IGNORECASE)
 _WORKER_CRASHED = re.compile(r"Python worker exited unexpectedly")
+_SPARK_ENDED_IT = re.compile(r"Application has been killed\. Reason: (.+)$", re.MULTILINE)
+_MASTERS_SILENT = "All masters are unresponsive"
+_SILENT_MASTER = re.compile(r"Failed to connect to master (\S+)")
 _NOT_INSTALLED = re.compile(r"No module named '?holdfast")
 _JAVA_REFUSED = re.compile(r'^(?:Exception in thread "main" |Error: )(.+)$', re.MULTILINE)
 _EXCEPTION_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (?P<message>.+)$", re.MULTILINE)
@@ -63,6 +67,8 @@ def classify(*, status: int, end: Mapping[str, Any] | None, tail: str, stop_aske
     words, tail = _Words.read(end), tail[-TAIL_MAX:] if isinstance(tail, str) else ""
     if words is not None and words.how == "stopped":
         return _outcome(Ending.STOPPED, words.reason or "it stopped at a batch boundary, as asked")
+    if not os.WIFSIGNALED(status) and (told := _SPARK_ENDED_IT.findall(tail)):
+        return _ended_by_spark(told[-1], tail)
     if words is not None and words.how == "failed":
         return _failed(words, tail, oom_kills=oom_kills)
     if os.WIFSIGNALED(status):
@@ -83,10 +89,20 @@ def _killed(number: int, *, stop_asked: bool, oom_kills: bool) -> Outcome:
     return _outcome(Ending.KILLED, f"it was killed by {_name(number)}")
 
 
+def _ended_by_spark(why: str, tail: str) -> Outcome:
+    """A standalone cluster had no use for it. What the script makes of that is anything, even an orderly end."""
+    if _MASTERS_SILENT not in why:
+        return _outcome(Ending.FAILED, f"its Spark cluster ended it: {why}")
+    names = ", ".join(dict.fromkeys(_SILENT_MASTER.findall(tail)))
+    return _outcome(Ending.LOST, f"the Spark Master is away: none answered{f' at {names}' if names else ''}, and Spark gave up")
+
+
 def _failed(words: _Words, tail: str, *, oom_kills: bool) -> Outcome:
     reason = words.reason or "its script failed, and did not say of what"
     if words.started is False or (words.started is None and words.exception in NO_PYTHON):
         return _outcome(Ending.UNSTARTABLE, reason)
+    if words.condition == FORSAKEN:
+        return _outcome(Ending.LOST, reason)
     if words.condition in FOREIGN_CHECKPOINT:
         return _outcome(Ending.CHECKPOINT_CONFLICT, f"another driver wrote to its checkpoint: {reason}")
     if "DATA_LOSS" in words.condition or _DATA_LOST.search(reason):

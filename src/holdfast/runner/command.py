@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.errors import Refused
+from holdfast.job.pipeline import is_pipeline
 from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
-from holdfast.runner.place import CODE, CONTROL, WORK
+from holdfast.runner.package import unpack
+from holdfast.runner.place import CODE, CONTROL, PACKAGE, WORK
 from holdfast.storage import Storage, checkpoint_of, spark_conf
 
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
@@ -21,6 +23,8 @@ DEFAULTS = (
 JAVA_OPTIONS_CONF = "spark.driver.extraJavaOptions"
 JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
 """A JVM that has run out of memory is of no use to anybody, and its ruins look alive."""
+PYTHON_CONF = "spark.pyspark.python"
+"""The Python of the executors. Spark heeds it only where it starts that of the driver, too, which is ours to do here."""
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
@@ -48,7 +52,11 @@ class Command:
         """Blocks. Raises what the storage raises, and OSError."""
         for folder in (self._script.parent, self.work, self._directory / CONTROL):
             folder.mkdir(parents=True, exist_ok=True)
-        self._storage.fetch(self._spec.blob, self._script)
+        if is_pipeline(self._spec.script):
+            self._storage.fetch(self._spec.blob, self._directory / PACKAGE)
+            unpack(self._directory / PACKAGE, self._script.parent)
+        else:
+            self._storage.fetch(self._spec.blob, self._script)
         for name, blob in self._spec.py_files:
             self._storage.fetch(blob, self._directory / CODE / _plain(name))
 
@@ -69,7 +77,7 @@ class Command:
             "HOLDFAST_NODE": run.node,
             "HOLDFAST_CHECKPOINT": self.checkpoint,
             "HOLDFAST_CONTROL": str(self._directory / CONTROL),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": dict(self._spec.conf).get(PYTHON_CONF) or sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYSPARK_SUBMIT_ARGS": self._submit_arguments(files),
             "PYTHONUNBUFFERED": "1",

@@ -19,6 +19,7 @@ from holdfast.runner.archive import Archives
 from holdfast.runner.classify import classify
 from holdfast.runner.command import Command
 from holdfast.runner.lease import Run
+from holdfast.runner.master import check_master
 from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
 from holdfast.runner.noted import is_news, with_notes
 from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
@@ -97,6 +98,7 @@ class DriverWork:
         place = in_storage(command.checkpoint, str(self._storage.location))
         claims = self._claims = Claims(place, note=lambda note: self._log.warning("claims", problem=note))
         await self._tell_an_earlier_end(claims, before)
+        await check_master(spec)
         # The code before the claim: on a node where the storage is not mounted, a claim would be left in the bare mount point.
         await self._fetch(command)
         claim = Claim(

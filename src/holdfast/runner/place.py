@@ -12,6 +12,7 @@ BURIED = "buried"
 DRIVER_LOG = "driver.log"
 CONTROL = "control"
 CODE = "code"
+PACKAGE = "package.zip"
 WORK = "work"
 
 
