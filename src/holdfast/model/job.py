@@ -63,6 +63,8 @@ class Ending(enum.StrEnum):
     DATA_LOSS = "data loss"
     CHECKPOINT_CONFLICT = "checkpoint conflict"
     """The checkpoint belongs to somebody else, or a second driver wrote to it."""
+    OUTPUT_CONFLICT = "output conflict"
+    """A sink would not write: the output belongs to somebody else, or is not as this job has left it."""
 
     @property
     def blames_the_job(self) -> bool:
@@ -70,7 +72,7 @@ class Ending(enum.StrEnum):
 
     @property
     def needs_a_person(self) -> bool:
-        return self in (Ending.DATA_LOSS, Ending.CHECKPOINT_CONFLICT)
+        return self in (Ending.DATA_LOSS, Ending.CHECKPOINT_CONFLICT, Ending.OUTPUT_CONFLICT)
 
 
 @dataclass(frozen=True, slots=True)
