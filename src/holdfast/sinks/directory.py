@@ -11,6 +11,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from holdfast.sinks.claims import Claim
 from holdfast.sinks.hadoop import Folder
 from holdfast.sinks.ledger import Owner, Recorded
 
@@ -22,16 +23,6 @@ OTHER_LOGS = ("_spark_metadata", "_delta_log")
 _BATCH = re.compile(r"batch=(\d{1,18})")
 _CLAIM = re.compile(r"claim-(\d{1,18})")
 _STAGING = re.compile(r"staging-(\d{1,18})")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    number: int
-    owner: Owner
-    attempt: int
-    nonce: str
-    begins: int
-    """The batch with which this owner began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +129,7 @@ class Directory:
 
     def _claim(self, number: int) -> Claim | None:
         fields = _decoded(self._folder.read(f"{_claim_name(number)}/claim.json"))
-        return None if fields is None else Claim(**{**fields, "owner": Owner(**fields["owner"])})
+        return None if fields is None else Claim.of(fields)
 
     def _written(self, number: int) -> Written | None:
         fields = _decoded(self._folder.read(f"batch={number}/{RECORD}"))

@@ -17,8 +17,8 @@ def refused(refusal: Refusal, batch: Batch, output: str) -> HoldfastError:
             )
         case ledger.Foreign(owner):
             return OutputRefused(
-                f"{output} belongs to {_named(owner)}, and this is {_named(batch.owner)}: choose another place, or continue it "
-                f"with adopt='{owner}'"
+                f"{output} belongs to {_named(owner)}, which is not this one: choose another place, or continue it with "
+                f"adopt='{owner}'"
             )
         case ledger.Gap(0):
             return OutputRefused(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import OutputRefused, Refused, Unavailable
 from holdfast.job.log import say
-from holdfast.sinks.directory import Claim, Directory, Look, Written
+from holdfast.sinks.claims import Claim
+from holdfast.sinks.directory import Directory, Look, Written
 from holdfast.sinks.hadoop import Folder
 from holdfast.sinks.ledger import Batch, Refusal, Skip, decide
 from holdfast.sinks.refusal import refused, superseded
@@ -73,14 +74,7 @@ class ParquetSink:
                     f"{self._path} holds {look.others[0]}, which readers would not see beside batches: move what is to be kept "
                     f"into {self._path}/batch=0, or choose another place"
                 )
-            claim = Claim(
-                number=look.claim.number + 1 if look.claim is not None else 1,
-                owner=batch.owner,
-                attempt=batch.attempt,
-                nonce=self._nonce,
-                begins=look.claim.begins if own and look.claim is not None else batch.id,
-            )
-            if directory.take(claim):
+            if directory.take(Claim.after(look.claim, batch, self._nonce)):
                 return directory.look()
         raise Unavailable(f"others take {self._path} over and over again")
 
