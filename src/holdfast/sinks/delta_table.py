@@ -1,8 +1,9 @@
 """What a Delta table says of itself, in the commits of its own log.
 
-Every commit of a sink carries a note: the claim, the batch, its digest. It also carries a transaction version, under one name
-for all: the claim's number first, then the batch's. Delta passes over a write whose version is not higher than the last, and fails
-one that was overtaken by another. So what comes after the claim of a successor never lands. A claim is a commit without rows.
+Every commit of a sink carries a note: the claim, the batch, its digest. It also carries a transaction version, under one
+name for all: the claim's number first, then the batch's. Delta passes over a write whose version is not higher than the last,
+and fails one that was overtaken by another. So what comes after the claim of a successor never lands. A claim is a commit
+without rows.
 """
 
 import json
