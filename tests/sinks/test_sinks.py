@@ -18,7 +18,7 @@ def refusal(run: Callable[[], None]) -> tuple[str, str]:
     """The kind of the error, and the sentence that a person reads."""
     with pytest.raises(StreamingQueryException) as caught:
         run()
-    failure = describe(caught.value, __file__)
+    failure = describe(caught.value, "/nowhere/script.py")
     return failure.exception, failure.reason
 
 

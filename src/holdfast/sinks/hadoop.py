@@ -28,11 +28,10 @@ class Folder:
 
     def names(self, name: str = "") -> list[str]:
         with self._failing(), _absent_is_fine():
-            statuses = self._files.listStatus(self._at(name))
-            # One question for all of them: each costs a millisecond, and there may be thousands.
-            paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
-            joined = str(self._jvm.org.apache.commons.lang3.StringUtils.join(paths, "\n"))
-            return [line.rpartition("/")[2] for line in joined.split("\n") if line]
+            paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(self._at(name)))
+            # One question for all of them, since each costs a millisecond. The answer is `{parent/a,parent/b}`.
+            text = str(self._jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))
+            return [part[:-1] for part in text.split(f"{self.uri(name)}/")[1:]]
         return []
 
     def exists(self, name: str) -> bool:

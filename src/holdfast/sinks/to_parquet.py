@@ -43,6 +43,9 @@ class ParquetSink:
         directory = self._open(frame)
         if self._held is None:
             self._held = self._take(directory, batch)
+        assert self._held.claim is not None
+        if not directory.is_newest(self._held.claim):
+            raise self._superseded(batch)
         decision = decide(directory.recorded(self._held, batch.id), batch, self._adopt)
         if isinstance(decision, Refusal):
             raise refused(decision, batch, self._path)
