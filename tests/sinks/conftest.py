@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.sinks.database import server
-from tests.sinks.outputs import Output, ParquetOutput, PostgresOutput
+from tests.sinks.kinds import KINDS
+from tests.sinks.outputs import DeltaOutput, Output, ParquetOutput, PostgresOutput
 from tests.sinks.session import session
 from tests.sinks.streams import Stream
 
@@ -24,10 +25,12 @@ def dsn() -> Iterator[str]:
         yield dsn
 
 
-@pytest.fixture(params=["parquet", "postgres"])
+@pytest.fixture(params=KINDS)
 def output(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Output:
     if request.param == "parquet":
         return ParquetOutput(spark, tmp_path)
+    if request.param == "delta":
+        return DeltaOutput(spark, tmp_path)
     return PostgresOutput(request.getfixturevalue("dsn"))
 
 

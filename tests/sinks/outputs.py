@@ -1,5 +1,6 @@
 """Outputs of each kind, by the same few words, so that the same tests hold all of them to the same promises."""
 
+import json
 import secrets
 from pathlib import Path
 from typing import Any, Protocol
@@ -7,7 +8,7 @@ from typing import Any, Protocol
 import psycopg
 from pyspark.sql import SparkSession
 
-from holdfast.sinks import parquet, postgres
+from holdfast.sinks import delta, parquet, postgres
 
 
 class Output(Protocol):
@@ -44,6 +45,30 @@ class ParquetOutput:
     def put(self, value: int) -> None:
         rows = self._spark.createDataFrame([(value,)], "value bigint")
         rows.coalesce(1).write.parquet(str(self.path / "batch=0"))
+
+
+class DeltaOutput:
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self._spark = spark
+        self.shown = str(home / "table")
+
+    def sink(self, adopt: str | None = None) -> Any:
+        return delta(self.shown, adopt=adopt)
+
+    def values(self) -> list[int]:
+        return sorted(row.value for row in self._spark.read.format("delta").load(self.shown).collect())
+
+    def batches(self) -> list[int]:
+        return delta_batches(self._spark, self.shown)
+
+    def put(self, value: int) -> None:
+        self._spark.createDataFrame([(value,)], "value bigint").write.format("delta").save(self.shown)
+
+
+def delta_batches(spark: SparkSession, path: str) -> list[int]:
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where("userMetadata IS NOT NULL").collect()
+    notes = [json.loads(row.userMetadata)["holdfast"] for row in history]
+    return sorted(note["batch"] for note in notes if note["batch"] is not None)
 
 
 class PostgresOutput:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.sinks.kinds import DELTA_CONF, HAS_DELTA
+
 CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "700m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",
+    **(DELTA_CONF if HAS_DELTA else {}),
 }
 
 

@@ -12,18 +12,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import count, window
 
-from tests.job.drivers import SRC, Driver, batches
+from tests.job.drivers import CONF, SRC, WITHIN_S, Driver, batches
+from tests.sinks.kinds import DELTA_CONF, KINDS
+from tests.sinks.outputs import delta_batches
+from tests.waiting import eventually
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "3"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(1, 10**6)
-FILES = 8
+FILES = 5
 """New input for each attempt."""
-LONGEST_S = 7.0
-"""After Spark is up: from before the query starts until most of the input is read."""
+LONGEST_S = 1.5
+"""From the last batch that is waited for until the kill: as long as a batch takes, or longer."""
 SCRIPT = Path(__file__).parent / "scripts" / "windows.py"
 END = 10**9
 """A moment so late that all windows before it are closed."""
@@ -79,13 +83,18 @@ def in_postgres(spark: SparkSession, output: str) -> tuple[list[Row], list[int]]
     return sorted((start.timestamp(), word, n) for start, word, n in rows), [number for (number,) in ids]
 
 
-READERS = {"parquet": in_parquet, "postgres": in_postgres}
+def in_delta(spark: SparkSession, output: str) -> tuple[list[Row], list[int]]:
+    rows = [(row.start.timestamp(), row.word, row.n) for row in spark.read.format("delta").load(output).collect()]
+    return sorted(rows), delta_batches(spark, output)
 
 
-@pytest.fixture(params=["parquet", "postgres"])
+READERS = {"parquet": in_parquet, "postgres": in_postgres, "delta": in_delta}
+
+
+@pytest.fixture(params=KINDS)
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     """A kind of sink, and where its output is."""
-    return request.param, str(tmp_path / "output") if request.param == "parquet" else request.getfixturevalue("dsn")
+    return request.param, request.getfixturevalue("dsn") if request.param == "postgres" else str(tmp_path / "output")
 
 
 @pytest.fixture
@@ -101,6 +110,25 @@ def attempts(tmp_path: Path) -> Iterator[Callable[[], Driver]]:
         driver.kill()
 
 
+def environment(kind: str) -> dict[str, str]:
+    """The Spark of this process for the drivers, too, and what it needs for this kind."""
+    paths = [SRC, SRC.parent, Path(pyspark.__file__).parents[1]]
+    conf = [f"--conf {name}={value}" for name, value in DELTA_CONF.items()] if kind == "delta" else []
+    home = {"HOME": str(Path.home())} if kind == "delta" else {}  # where its jars are kept once they are fetched
+    return {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYSPARK_SUBMIT_ARGS": " ".join([*conf, CONF]), **home}
+
+
+def newest(driver: Driver) -> int:
+    """The batch that it has planned last."""
+    return max(batches(driver.checkpoint / "offsets"), default=-1)
+
+
+def reach(driver: Driver, *, further: int) -> None:
+    """Some batches more than there are. None: right away, maybe before the query has started."""
+    goal = newest(driver) + further
+    eventually(lambda: newest(driver) >= goal or not driver.alive(), WITHIN_S, f"batch {goal}")
+
+
 def test_the_output_is_that_of_one_batch_however_often_the_driver_is_killed(
     target: tuple[str, str],
     attempts: Callable[[], Driver],
@@ -112,21 +140,22 @@ def test_the_output_is_that_of_one_batch_however_often_the_driver_is_killed(
     chance = random.Random(SEED)
     source = Input(tmp_path / "input", chance)
     arguments = ["--kind", kind, "--output", output, "--input", str(source.folder)]
-    paths = f"{SRC}{os.pathsep}{SRC.parent}"
+    variables = environment(kind)
     skipped, reached = 0, []
 
     for _ in range(KILLS):
         source.add(FILES)
-        driver = attempts().start(SCRIPT, *arguments, PYTHONPATH=paths)
+        driver = attempts().start(SCRIPT, *arguments, **variables)
         driver.until_printed("SPARK IS UP")
+        reach(driver, further=chance.randrange(FILES))
         time.sleep(chance.random() * LONGEST_S)  # the random moment itself
         assert driver.alive(), driver.output()[-3000:]
         driver.kill()
-        reached.append(max(batches(driver.checkpoint / "offsets"), default=-1))
+        reached.append(newest(driver))
         skipped += driver.output().count("is not written again")
 
     source.close()
-    last = attempts().start(SCRIPT, *arguments, "--final", PYTHONPATH=paths)
+    last = attempts().start(SCRIPT, *arguments, "--final", **variables)
     assert last.wait() == 0, last.output()[-3000:]
     skipped += last.output().count("is not written again")
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 APPLICATION = "holdfast"
 LOOK_BACK = 100
-"""How many commits are read first. All of them only if none of those has what is looked for."""
+"""How many commits are read first. All of them only if none of those is a batch's."""
+JUST_NOW = 5
+"""How many commits are read to see that one has landed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Table:
         try:
             self._commit(self._session.createDataFrame([], like.schema), Note(claim, None, None))
         except Exception:  # Delta has many words for being overtaken
-            if not self._overtaken(claim):
+            if not self.overtaken(claim):
                 raise
             return False
         return self.look().claim == claim
@@ -92,12 +94,12 @@ class Table:
         try:
             self._commit(frame, note)
         except Exception:  # as above
-            if not self._overtaken(claim):
+            if not self.overtaken(claim):
                 raise
             return False
-        return note in self.look().notes
+        return note in self._notes(JUST_NOW) or note in self.look().notes
 
-    def _overtaken(self, claim: Claim) -> bool:
+    def overtaken(self, claim: Claim) -> bool:
         newest = self.look().claim
         return newest is not None and newest.number >= claim.number and newest.nonce != claim.nonce
 

@@ -40,16 +40,16 @@ class DeltaSink:
         table = Table(frame.sparkSession, self._path)
         if self._held is None:
             self._held = self._take(table, frame, batch)
+        claim = self._held.claim
+        assert claim is not None
         decision = decide(self._held.recorded(), batch, self._adopt)
         if isinstance(decision, Refusal):
-            raise refused(decision, batch, self._path)
+            raise self._superseded(batch) if table.overtaken(claim) else refused(decision, batch, self._path)
         if isinstance(decision, Skip):
             say(f"batch {batch.id} is in {self._path} already, and is not written again")
             return
-        claim = self._held.claim
-        assert claim is not None
         if not table.write(frame, claim, batch):
-            raise superseded(self._path, f"attempt {batch.attempt}", "a later one")
+            raise self._superseded(batch)
         note = Note(claim, batch.id, batch.digest)
         self._held = replace(self._held, notes=(note, *self._held.notes)[:LOOK_BACK])
 
@@ -62,3 +62,6 @@ class DeltaSink:
             if table.take(Claim.after(look.claim, batch, self._nonce), frame):
                 return table.look()
         raise Unavailable(f"others take {self._path} over and over again")
+
+    def _superseded(self, batch: Batch) -> Exception:
+        return superseded(self._path, f"attempt {batch.attempt}", "a later one")
