@@ -3,8 +3,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SET_UP := .venv/.set-up
+DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-fast check format bench lock clean java
+.PHONY: help demo test test-live test-delta test-fast check format bench lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,6 +29,10 @@ test: java $(SET_UP) ## everything but what takes real Spark drivers on a real c
 
 test-live: java $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: half an hour
 	@$(BIN)/python -m pytest -m live
+
+test-delta: java $(SET_UP) ## the sink for Delta tables, with the newest Spark that Delta Lake works with
+	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0
+	@PYTHONPATH=$(DELTA_SPARK) $(BIN)/python -m pytest tests/sinks -k delta
 
 test-fast: $(SET_UP) ## what needs no server, within a minute
 	@$(BIN)/python -m pytest tests/unit tests/property tests/sim tests/contract -m "not real and not slow and not live"

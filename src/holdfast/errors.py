@@ -26,3 +26,11 @@ class OutcomeUnknown(HoldfastError):
 
 class SessionEnded(HoldfastError):
     """The ZooKeeper session is over, and everything that was tied to it is gone: begin a new one."""
+
+
+class OutputRefused(Refused):
+    """Nothing was written: the output is somebody else's, or not as this job has left it. A person has to choose."""
+
+
+class Superseded(HoldfastError):
+    """Nothing was written: a later attempt of the same job has taken over. End."""

@@ -153,6 +153,15 @@ def test_a_second_driver_on_the_checkpoint_and_lost_data_need_a_person() -> None
     assert judged(exited(1), failed("Some data may have been lost because …"))[0] is Ending.DATA_LOSS
 
 
+@pytest.mark.parametrize("kind", ["OutputRefused", "Superseded"])
+def test_what_a_sink_refuses_waits_for_a_person(kind: str) -> None:
+    """To run again into the same output would be a crash loop."""
+    reason = "/data/out belongs to the query q1 of the job j1"
+    ending, told = judged(exited(1), failed(reason, exception=kind, condition="FOREACH_BATCH_USER_FUNCTION_ERROR"))
+    assert (ending, told) == (Ending.OUTPUT_CONFLICT, reason)
+    assert ending.needs_a_person and not ending.blames_the_job
+
+
 def test_a_node_that_cannot_run_anything_is_not_the_jobs_fault() -> None:
     gateway = failed("its script failed: Java gateway process exited", condition="JAVA_GATEWAY_EXITED")
     assert judged(exited(1), gateway, "JAVA_HOME is not set\n") == (

@@ -49,6 +49,8 @@ def describe(error: BaseException, script: str) -> Failure:
         kind, message, inner = _cause(error, kind, text)
         where = _where(inner, script) or where
         condition, message = _leading(message, condition)
+        if _is_own(error, kind, text):
+            return Failure(_one_line(f"{message}{where}"), condition, kind)
         return Failure(_sentence(error, kind, message, condition, where), condition, kind)
     except Exception:  # noqa: BLE001 what went wrong with the words must not hide what went wrong
         return Failure(_one_line(f"its script failed: {kind}{where}"), condition, kind)
@@ -79,8 +81,6 @@ def _kept(trace: TracebackType | None) -> TracebackType | None:
 def _sentence(error: BaseException, kind: str, message: str, condition: str, where: str) -> str:
     if condition == "PATH_ALREADY_EXISTS" and (path := _EXISTS.search(message)) is not None:
         return _one_line(f"its output path {path[1]} exists already (PATH_ALREADY_EXISTS){where}")
-    if isinstance(error, HoldfastError):
-        return _one_line(f"{message}{where}")
     if isinstance(error, KeyboardInterrupt):
         return _one_line(f"it was interrupted{where}")
     known = f" ({condition})" if condition else ""
@@ -106,6 +106,11 @@ def _cause(error: BaseException, kind: str, text: str) -> tuple[str, str, list[t
 
 def _is_from_java(error: BaseException) -> bool:
     return type(error).__module__.startswith(("py4j.", "pyspark."))
+
+
+def _is_own(error: BaseException, kind: str, text: str) -> bool:
+    """Whether it is an error of Holdfast, whose text is a sentence. One that was raised in a batch has come through Java."""
+    return isinstance(error, HoldfastError) or f"\n{HoldfastError.__module__}.{kind}: " in text
 
 
 def _text(error: BaseException) -> str:

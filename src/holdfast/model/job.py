@@ -75,6 +75,8 @@ class Ending(enum.StrEnum):
     """The checkpoint belongs to somebody else, or a second driver wrote to it."""
     CHECKPOINT_DAMAGED = "checkpoint damaged"
     """Something in the checkpoint is missing or not what it was: nothing was started from it."""
+    OUTPUT_CONFLICT = "output conflict"
+    """A sink would not write: the output belongs to somebody else, or is not as this job has left it."""
 
     @property
     def blames_the_job(self) -> bool:
@@ -88,6 +90,7 @@ class Ending(enum.StrEnum):
     @property
     def needs_a_person(self) -> bool:
         return self is Ending.DATA_LOSS or self.about_the_checkpoint
+        return self in (Ending.DATA_LOSS, Ending.CHECKPOINT_CONFLICT, Ending.OUTPUT_CONFLICT)
 
 
 @dataclass(frozen=True, slots=True)

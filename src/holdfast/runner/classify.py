@@ -19,6 +19,8 @@ TAIL_MAX = 20_000
 JAVA_OUT_OF_MEMORY = 3
 """The exit code of a Java that was told to end when it runs out of memory."""
 FOREIGN_CHECKPOINT = ("CONCURRENT_STREAM_LOG_UPDATE", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
+REFUSED_BY_SINK = ("OutputRefused", "Superseded")
+"""The errors of `holdfast.sinks`: to try again would not help."""
 NO_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 PYTHON_OUT_OF_MEMORY = "Python ran out of memory: the script holds more data than the machine has room for"
 JAVA_NEEDS_MORE = "Java ran out of memory: raise spark.driver.memory"
@@ -105,6 +107,8 @@ def _failed(words: _Words, tail: str, *, oom_kills: bool) -> Outcome:
         return _outcome(Ending.LOST, reason)
     if words.condition in FOREIGN_CHECKPOINT:
         return _outcome(Ending.CHECKPOINT_CONFLICT, f"another driver wrote to its checkpoint: {reason}")
+    if words.exception in REFUSED_BY_SINK:
+        return _outcome(Ending.OUTPUT_CONFLICT, reason)
     if "DATA_LOSS" in words.condition or _DATA_LOST.search(reason):
         return _outcome(Ending.DATA_LOSS, reason)
     if words.exception == "MemoryError":

@@ -1,0 +1,51 @@
+"""What a person reads when a batch is not written."""
+
+from holdfast.errors import HoldfastError, OutputRefused, Superseded
+from holdfast.sinks import ledger
+from holdfast.sinks.ledger import NOBODY, Batch, Owner, Refusal
+
+
+def refused(refusal: Refusal, batch: Batch, output: str) -> HoldfastError:
+    """The error to raise, with the choices that there are."""
+    match refusal:
+        case ledger.Superseded(by):
+            return superseded(output, f"attempt {batch.attempt}", f"attempt {by}")
+        case ledger.Foreign(None):
+            return OutputRefused(
+                f"{output} exists already, and nothing there says whose it is: choose another place, or continue it with "
+                f"adopt='{NOBODY}'"
+            )
+        case ledger.Foreign(owner):
+            return OutputRefused(
+                f"{output} belongs to {_named(owner)}, which is not this one: choose another place, or continue it with "
+                f"adopt='{owner}'"
+            )
+        case ledger.Gap(0):
+            return OutputRefused(
+                f"{output} is new, but this is batch {batch.id}: the batches before it went elsewhere. Begin with this one by "
+                f"adopt='{NOBODY}', or start the query with a new checkpoint"
+            )
+        case ledger.Gap(next_id):
+            return OutputRefused(
+                f"{output} waits for batch {next_id}, but this is batch {batch.id}: put back what is missing there, or choose "
+                f"another place and adopt='{NOBODY}'"
+            )
+        case ledger.Different():
+            return OutputRefused(
+                f"{output} has a batch {batch.id} already, made of other input: its checkpoint was changed, or is not the one "
+                f"that it was written with. Choose another place"
+            )
+        case ledger.Forgotten():
+            return OutputRefused(
+                f"{output} has come further than batch {batch.id}, and does not know any more what that was: its checkpoint is "
+                f"an old one. Choose another place"
+            )
+
+
+def superseded(output: str, who: str, by: str) -> Superseded:
+    return Superseded(f"{by} has taken over {output}, so {who} writes nothing more there")
+
+
+def _named(owner: Owner | None) -> str:
+    assert owner is not None
+    return f"the query {owner.query} of the job {owner.job}" if owner.job else f"the query {owner.query}, which no job owns"

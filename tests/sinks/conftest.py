@@ -1,0 +1,39 @@
+"""What the tests of sinks share: one Spark, one PostgreSQL server, and outputs of each kind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.sinks.database import server
+from tests.sinks.kinds import KINDS
+from tests.sinks.outputs import DeltaOutput, Output, ParquetOutput, PostgresOutput
+from tests.sinks.session import session
+from tests.sinks.streams import Stream
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with session(tmp_path_factory.mktemp("warehouse")) as spark:
+        yield spark
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    with server() as dsn:
+        yield dsn
+
+
+@pytest.fixture(params=KINDS)
+def output(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Output:
+    if request.param == "parquet":
+        return ParquetOutput(spark, tmp_path)
+    if request.param == "delta":
+        return DeltaOutput(spark, tmp_path)
+    return PostgresOutput(request.getfixturevalue("dsn"))
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)

@@ -1,0 +1,27 @@
+"""The kinds of sinks that the Spark of this process can have. For tests and for the scripts that they run."""
+
+from typing import Any
+
+import pyspark
+
+from holdfast.sinks import delta, parquet, postgres
+
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+DELTA_CONF = {
+    "spark.jars.packages": DELTA_PACKAGE,
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+HAS_DELTA = pyspark.__version__.startswith("4.2.")
+"""No release of Delta Lake works with a later Spark (docs/decisions/0016). `make test-delta` runs with an earlier one."""
+KINDS = ("parquet", "postgres", "delta") if HAS_DELTA else ("parquet", "postgres")
+
+
+def sink(kind: str, output: str) -> Any:
+    match kind:
+        case "parquet":
+            return parquet(output)
+        case "delta":
+            return delta(output)
+        case _:
+            return postgres("windows", dsn=output)

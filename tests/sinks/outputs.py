@@ -1,0 +1,97 @@
+"""Outputs of each kind, by the same few words, so that the same tests hold all of them to the same promises."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from holdfast.sinks import delta, parquet, postgres
+
+
+class Output(Protocol):
+    shown: str
+    """How a refusal names it."""
+
+    def sink(self, adopt: str | None = None) -> Any: ...
+
+    def values(self) -> list[int]:
+        """What a plain reader sees, in order."""
+
+    def batches(self) -> list[int]:
+        """Which batches are recorded."""
+
+    def put(self, value: int) -> None:
+        """A row that no job has written."""
+
+
+class ParquetOutput:
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self._spark = spark
+        self.path = home / "out püt"
+        self.shown = str(self.path)
+
+    def sink(self, adopt: str | None = None) -> Any:
+        return parquet(str(self.path), adopt=adopt)
+
+    def values(self) -> list[int]:
+        return sorted(row.value for row in self._spark.read.parquet(str(self.path)).collect())
+
+    def batches(self) -> list[int]:
+        return sorted(int(file.parent.name.removeprefix("batch=")) for file in self.path.glob("batch=*/_holdfast.json"))
+
+    def put(self, value: int) -> None:
+        rows = self._spark.createDataFrame([(value,)], "value bigint")
+        rows.coalesce(1).write.parquet(str(self.path / "batch=0"))
+
+
+class DeltaOutput:
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self._spark = spark
+        self.shown = str(home / "table")
+
+    def sink(self, adopt: str | None = None) -> Any:
+        return delta(self.shown, adopt=adopt)
+
+    def values(self) -> list[int]:
+        return sorted(row.value for row in self._spark.read.format("delta").load(self.shown).collect())
+
+    def batches(self) -> list[int]:
+        return delta_batches(self._spark, self.shown)
+
+    def put(self, value: int) -> None:
+        self._spark.createDataFrame([(value,)], "value bigint").write.format("delta").save(self.shown)
+
+
+def delta_batches(spark: SparkSession, path: str) -> list[int]:
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where("userMetadata IS NOT NULL").collect()
+    notes = [json.loads(row.userMetadata)["holdfast"] for row in history]
+    return sorted(note["batch"] for note in notes if note["batch"] is not None)
+
+
+class PostgresOutput:
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.table = f"T{secrets.token_hex(4)}"
+        self.shown = f"the table {self.table}"
+
+    def sink(self, adopt: str | None = None) -> Any:
+        return postgres(self.table, dsn=self.dsn, adopt=adopt)
+
+    def values(self) -> list[int]:
+        return [value for (value,) in self.ask(f'SELECT value FROM "{self.table}" ORDER BY value')]
+
+    def batches(self) -> list[int]:
+        ask = "SELECT batch FROM holdfast_batches WHERE output = %s ORDER BY batch"
+        return [batch for (batch,) in self.ask(ask, f"public.{self.table}")]
+
+    def put(self, value: int) -> None:
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(f'CREATE TABLE "{self.table}" (value bigint)')
+            connection.execute(f'INSERT INTO "{self.table}" VALUES (%s)', (value,))
+
+    def ask(self, question: str, *values: Any) -> list[Any]:
+        with psycopg.connect(self.dsn) as connection:
+            return connection.execute(question, values).fetchall()

@@ -1,0 +1,170 @@
+"""A job with state, SIGKILLed again and again while it writes: its output is that of one undisturbed batch over the same input.
+
+`HOLDFAST_KILLS=20 python -m pytest tests/sinks/test_kills.py` kills more often than the three times of a usual run.
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import count, window
+
+from tests.job.drivers import CONF, SRC, WITHIN_S, Driver, batches
+from tests.sinks.kinds import DELTA_CONF, KINDS
+from tests.sinks.outputs import delta_batches
+from tests.waiting import eventually
+
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "3"))
+SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(1, 10**6)
+FILES = 5
+"""New input for each attempt."""
+LONGEST_S = 1.5
+"""From the last batch that is waited for until the kill: as long as a batch takes, or longer."""
+SCRIPT = Path(__file__).parent / "scripts" / "windows.py"
+END = 10**9
+"""A moment so late that all windows before it are closed."""
+
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(120 + 60 * KILLS)]
+
+Row = tuple[float, str, int]
+
+
+class Input:
+    """Words at moments that only go on, so that none is too late for its window."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        self.folder = folder
+        self._chance = chance
+        self._files = 0
+        folder.mkdir()
+
+    def add(self, files: int) -> None:
+        for _ in range(files):
+            began = self._files * 5
+            moments = [began + self._chance.random() * 4.9 for _ in range(self._chance.randrange(200))]
+            self._write([(moment, self._chance.choice("abcdefgh")) for moment in moments])
+
+    def close(self) -> None:
+        self._write([(END, "end")])
+
+    def _write(self, events: list[tuple[float, str]]) -> None:
+        """Whole or not at all: Spark may be looking."""
+        hidden, file = self.folder / ".new", self.folder / f"{self._files:05}.json"
+        lines = [json.dumps({"time": datetime.fromtimestamp(moment, UTC).isoformat(), "word": word}) for moment, word in events]
+        hidden.write_text("\n".join(lines))
+        os.utime(hidden, (self._files, self._files))
+        hidden.rename(file)
+        self._files += 1
+
+
+def in_one_batch(spark: SparkSession, folder: Path) -> list[Row]:
+    events = spark.read.schema("time timestamp, word string").json(str(folder))
+    counts = events.groupBy(window("time", "10 seconds"), "word").agg(count("*").alias("n")).where("word != 'end'")
+    return sorted((row.start.timestamp(), row.word, row.n) for row in counts.select("window.start", "word", "n").collect())
+
+
+def in_parquet(spark: SparkSession, output: str) -> tuple[list[Row], list[int]]:
+    rows = [(row.start.timestamp(), row.word, row.n) for row in spark.read.parquet(output).collect()]
+    return sorted(rows), sorted(int(path.name.removeprefix("batch=")) for path in Path(output).glob("batch=*"))
+
+
+def in_postgres(spark: SparkSession, output: str) -> tuple[list[Row], list[int]]:
+    with psycopg.connect(output) as connection:
+        rows = connection.execute("SELECT start, word, n FROM windows").fetchall()
+        ids = connection.execute("SELECT batch FROM holdfast_batches ORDER BY batch").fetchall()
+    return sorted((start.timestamp(), word, n) for start, word, n in rows), [number for (number,) in ids]
+
+
+def in_delta(spark: SparkSession, output: str) -> tuple[list[Row], list[int]]:
+    rows = [(row.start.timestamp(), row.word, row.n) for row in spark.read.format("delta").load(output).collect()]
+    return sorted(rows), delta_batches(spark, output)
+
+
+READERS = {"parquet": in_parquet, "postgres": in_postgres, "delta": in_delta}
+
+
+@pytest.fixture(params=KINDS)
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """A kind of sink, and where its output is."""
+    return request.param, request.getfixturevalue("dsn") if request.param == "postgres" else str(tmp_path / "output")
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Iterator[Callable[[], Driver]]:
+    started: list[Driver] = []
+
+    def attempt() -> Driver:
+        started.append(Driver(tmp_path / "home", number=len(started) + 1))
+        return started[-1]
+
+    yield attempt
+    for driver in started:
+        driver.kill()
+
+
+def environment(kind: str) -> dict[str, str]:
+    """The Spark of this process for the drivers, too, and what it needs for this kind."""
+    paths = [SRC, SRC.parent, Path(pyspark.__file__).parents[1]]
+    conf = [f"--conf {name}={value}" for name, value in DELTA_CONF.items()] if kind == "delta" else []
+    home = {"HOME": str(Path.home())} if kind == "delta" else {}  # where its jars are kept once they are fetched
+    return {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYSPARK_SUBMIT_ARGS": " ".join([*conf, CONF]), **home}
+
+
+def newest(driver: Driver) -> int:
+    """The batch that it has planned last."""
+    return max(batches(driver.checkpoint / "offsets"), default=-1)
+
+
+def reach(driver: Driver, *, further: int) -> None:
+    """Some batches more than there are. None: right away, maybe before the query has started."""
+    goal = newest(driver) + further
+    eventually(lambda: newest(driver) >= goal or not driver.alive(), WITHIN_S, f"batch {goal}")
+
+
+def test_the_output_is_that_of_one_batch_however_often_the_driver_is_killed(
+    target: tuple[str, str],
+    attempts: Callable[[], Driver],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    report: Callable[[str], None],
+) -> None:
+    kind, output = target
+    chance = random.Random(SEED)
+    source = Input(tmp_path / "input", chance)
+    arguments = ["--kind", kind, "--output", output, "--input", str(source.folder)]
+    variables = environment(kind)
+    skipped, reached = 0, []
+
+    for _ in range(KILLS):
+        source.add(FILES)
+        driver = attempts().start(SCRIPT, *arguments, **variables)
+        driver.until_printed("SPARK IS UP")
+        reach(driver, further=chance.randrange(FILES))
+        time.sleep(chance.random() * LONGEST_S)  # the random moment itself
+        assert driver.alive(), driver.output()[-3000:]
+        driver.kill()
+        reached.append(newest(driver))
+        skipped += driver.output().count("is not written again")
+
+    source.close()
+    last = attempts().start(SCRIPT, *arguments, "--final", **variables)
+    assert last.wait() == 0, last.output()[-3000:]
+    skipped += last.output().count("is not written again")
+
+    spark = request.getfixturevalue("spark")
+    rows, ids = READERS[kind](spark, output)
+    committed = batches(last.checkpoint / "commits")
+    report(
+        f"{kind}: {KILLS} kills (seed {SEED}), at batches {reached}; {len(ids)} batches, {len(rows)} rows, {skipped} repeated "
+        f"batches skipped"
+    )
+    assert rows == in_one_batch(spark, source.folder)
+    assert ids == list(range(len(ids))) and ids[-1] == committed[-1]
