@@ -89,8 +89,7 @@ class Ending(enum.StrEnum):
 
     @property
     def needs_a_person(self) -> bool:
-        return self is Ending.DATA_LOSS or self.about_the_checkpoint
-        return self in (Ending.DATA_LOSS, Ending.CHECKPOINT_CONFLICT, Ending.OUTPUT_CONFLICT)
+        return self in (Ending.DATA_LOSS, Ending.OUTPUT_CONFLICT) or self.about_the_checkpoint
 
 
 @dataclass(frozen=True, slots=True)
