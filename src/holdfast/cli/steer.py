@@ -99,14 +99,15 @@ def resume(
 
 
 def stop_and_wait(target: Target, job: Job) -> Job:
-    return wait_for(target, _say(target, job.id, _stop), _until_stopped)
+    """For commands whose own answer is something else: this one is told on the side."""
+    return wait_for(target, _say(target, job.id, _stop, aside=True), _until_stopped)
 
 
 def cancel_and_wait(target: Target, job: Job) -> Job:
-    return wait_for(target, _say(target, job.id, _cancel), _until_ended)
+    return wait_for(target, _say(target, job.id, _cancel, aside=True), _until_ended)
 
 
-def _say(target: Target, text: str, decide: Decide) -> Job:
+def _say(target: Target, text: str, decide: Decide, *, aside: bool = False) -> Job:
     """Say it, and tell what was before and what happens next. Returns the job as it was."""
 
     async def action(client: Client) -> tuple[Job, str, bool]:
@@ -119,7 +120,7 @@ def _say(target: Target, text: str, decide: Decide) -> Job:
         return job, said, (await observe(client, target.paths)).leader is not None
 
     job, said, led = act(target, action, repeatable=False)
-    click.echo(f"{plain(job.label)} {plain(said)}")
+    click.echo(f"{plain(job.label)} {plain(said)}", err=aside)
     if not led:
         click.echo("no node leads at the moment: it takes effect as soon as one does", err=True)
     return job
