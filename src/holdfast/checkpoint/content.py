@@ -82,8 +82,8 @@ def entries(data: bytes) -> list[Any]:
 def operator(data: bytes) -> int | None:
     """The number of partitions that a stateful operator's metadata tells; None if it tells none."""
     lines = _lines(data)
-    if len(lines) < 2:
-        raise Torn("ends after its version")
+    if len(lines) != 2:
+        raise Torn("ends after its version" if len(lines) < 2 else "goes on after its end")
     stores = _object(lines[1]).get("stateStoreInfo")
     counts = [store.get("numPartitions") for store in stores if isinstance(store, dict)] if isinstance(stores, list) else []
     return max((count for count in counts if type(count) is int), default=None)

@@ -1,12 +1,14 @@
 """Whether bytes are whole, by checksums and by the shape of what Spark writes. Each says None, or the rest of a sentence."""
 
 import io
+import json
 import struct
 import zipfile
 import zlib
 
 _CRC_HEADER = b"crc\0"
 _LZ4_MAGIC = b"LZ4Block"
+_NO_ARCHIVE = (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError, RuntimeError)
 _LZ4_HEADER = struct.Struct("<8sBiiI")
 
 
@@ -32,11 +34,22 @@ def of_state(name: str, data: bytes, *, lz4: bool) -> str | None:
     return _lz4(data) if lz4 and name.endswith((".delta", ".snapshot", ".changelog")) else None
 
 
+def parts(data: bytes) -> list[tuple[str, int]]:
+    """The files, and their sizes, that the archive of a RocksDB store refers to; none if it cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            told = json.loads(archive.read("metadata").decode().partition("\n")[2])
+        entries = [*told.get("sstFiles", ()), *told.get("logFiles", ())]
+        return [(str(entry.get("dfsSstFileName") or entry.get("dfsLogFileName")), int(entry["sizeBytes"])) for entry in entries]
+    except (*_NO_ARCHIVE, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
 def _zip(data: bytes) -> str | None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             damaged = archive.testzip()
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError, RuntimeError):
+    except _NO_ARCHIVE:
         return "is no whole archive"
     return f"holds a damaged part ({damaged})" if damaged is not None else None
 

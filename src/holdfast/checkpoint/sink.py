@@ -36,6 +36,9 @@ def _findings(tree: Tree, log: dict[int, Entry]) -> Iterator[Finding]:
             yield Finding(f"{FOLDER}/{path}", tree.damage[path])
         elif (data := tree.contents.get(path)) is not None:
             try:
-                content.entries(data)
+                entries = content.entries(data)
             except content.Torn as torn:
                 yield Finding(f"{FOLDER}/{path}", str(torn))
+                continue
+            if not all(isinstance(entry, dict) and "path" in entry for entry in entries):
+                yield Finding(f"{FOLDER}/{path}", "holds something else than the files of a batch")

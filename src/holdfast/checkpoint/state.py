@@ -5,10 +5,10 @@ the full one before it and all steps in between (`N.delta` or `N.changelog`). Ve
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.checkpoint import content
+from holdfast.checkpoint import content, shape
 from holdfast.checkpoint.finding import Finding
 from holdfast.checkpoint.tree import File, Tree
 
@@ -66,14 +66,28 @@ def stores(tree: Tree) -> list[Store]:
 def needed(tree: Tree, version: int) -> list[File]:
     """The files of the state that the next batch reads, and what says how it is laid out."""
     read = {file.path: file for store in stores(tree) for file in store.needed(version)[0]}
-    folders = {file.path.rpartition("/")[0] for file in read.values() if file.path.endswith(".zip")}
     for path, file in tree.files.items():
-        folder, _, name = path.rpartition("/")
-        if path.startswith(f"{STATE}/") and not name.startswith(".") and not name.endswith(".crc"):
-            part_of = folder.rpartition("/")[0] if folder.endswith(_PARTS) else None
-            if part_of in folders or any(each.startswith("_") for each in folder.split("/")):
-                read[path] = file
+        *folders, name = path.split("/")
+        laid_out = folders[:1] == [STATE] and any(folder.startswith("_") for folder in folders)
+        if laid_out and not name.startswith(".") and not name.endswith(".crc"):
+            read[path] = file
     return list(read.values())
+
+
+def referred(tree: Tree, contents: Mapping[str, bytes]) -> tuple[list[File], dict[str, str]]:
+    """What the archives among these files refer to, and what is wrong with that, by file."""
+    files: list[File] = []
+    damage: dict[str, str] = {}
+    for path, data in contents.items():
+        for name, size in shape.parts(data) if path.endswith(".zip") else ():
+            part = f"{path.rpartition('/')[0]}/{_PARTS[name.endswith('.log')]}/{name}"
+            if (file := tree.files.get(part)) is None:
+                damage[path] = f"refers to {part}, which is not there"
+            elif file.size != size:
+                damage[part] = f"has {file.size} bytes, and {size} were written"
+            else:
+                files.append(file)
+    return files, damage
 
 
 def findings(tree: Tree, version: int) -> Iterator[Finding]:
@@ -84,11 +98,10 @@ def findings(tree: Tree, version: int) -> Iterator[Finding]:
         _, missing = store.needed(version)
         if missing is not None:
             yield Finding(store.folder, f"lacks version {missing} of the state, which batch {version} needs")
-    for file in needed(tree, version):
-        if file.size == 0:
-            yield Finding(file.path, "is empty")
-        elif file.path in tree.damage:
-            yield Finding(file.path, tree.damage[file.path])
+    damage = {path: problem for path, problem in tree.damage.items() if path.startswith(f"{STATE}/")}
+    empty = {file.path: "is empty" for file in needed(tree, version) if file.size == 0}
+    for path, problem in {**damage, **empty}.items():
+        yield Finding(path, problem)
 
 
 def _partitions(tree: Tree, found: list[Store]) -> Iterator[Finding]:
@@ -103,5 +116,6 @@ def _partitions(tree: Tree, found: list[Store]) -> Iterator[Finding]:
             yield Finding(path, str(torn))
             continue
         there = {store.partition for store in found if str(store.operator) == operator}
-        for partition in sorted(set(range(count or 0)) - there)[:1]:
-            yield Finding(f"{STATE}/{operator}/{partition}", f"is not there, and the state has {count} partitions")
+        missing = next((partition for partition in range(count or 0) if partition not in there), None)
+        if missing is not None:
+            yield Finding(f"{STATE}/{operator}/{missing}", f"is not there, and the state has {count} partitions")

@@ -63,8 +63,11 @@ class Examiner:
         """Within the budget, and the smallest first: what is torn is more often small."""
         committed = query.committed(tree)
         needed = state.needed(tree, 0 if committed is None else committed + 1)
-        contents = self._read(tree, _affordable(needed, self._files.read_bytes_max), place, self._files.read_bytes_max)
-        damage = {**tree.damage, **self._by_checksum(tree, contents, place)}
+        budget = self._files.read_bytes_max
+        contents = self._read(tree, _affordable(needed, budget), place, budget)
+        files, misfits = state.referred(tree, contents)
+        contents |= self._read(tree, _affordable(files, budget - sum(map(len, contents.values()))), place, budget)
+        damage = {**tree.damage, **misfits, **self._by_checksum(tree, contents, place)}
         lz4 = query.codec_of(tree) == "lz4"
         for path, data in contents.items():
             if path not in damage and (problem := shape.of_state(path, data, lz4=lz4)) is not None:
