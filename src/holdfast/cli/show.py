@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from holdfast.cli import checkpoint
 from holdfast.cli.completion import job_argument
 from holdfast.cli.events import happening_as_json, happenings, print_happenings
 from holdfast.cli.jobs import job_as_json, number
@@ -22,7 +23,7 @@ from holdfast.cli.times import age, stamp
 from holdfast.model.job import Desired
 from holdfast.model.phase import Phase
 from holdfast.zk.client import Client
-from holdfast.zk.jobs import Job, find_job
+from holdfast.zk.jobs import Job, find_job, optional
 from holdfast.zk.paths import Paths
 from holdfast.zk.view import ClusterView, observe
 
@@ -41,26 +42,30 @@ def show(directory: Path | None, connect: str | None, cluster_name: str | None, 
     JOB is its name, its id, or how its id begins.
     """
     target = find(directory, connect, cluster_name)
-    found, view = read(target, lambda client: _look(client, target.paths, job))
+    found, view, storage = read(target, lambda client: _look(client, target.paths, job))
+    sight = checkpoint.look(found, storage)
     if as_json:
         spec = asdict(found.spec) if found.spec is not None else None
         events = [happening_as_json(happening) for happening in happenings([found])]
-        click.echo(json.dumps({**job_as_json(found), "spec": spec, "events": events}, indent=2))
+        told = {**job_as_json(found), "spec": spec, "events": events, "checkpoint": checkpoint.as_json(sight)}
+        click.echo(json.dumps(told, indent=2))
     else:
-        _print(console(), found, view, time.time())
+        _print(console(), found, view, sight, time.time())
 
 
-async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView]:
+async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView, str | None]:
     view = await observe(client, paths)
-    return await find_job(client, paths, text), view
+    storage = await optional(client.get(paths.storage))
+    location = storage.data.decode(errors="replace") if storage is not None else None
+    return await find_job(client, paths, text), view, location
 
 
-def _print(screen: Console, job: Job, view: ClusterView, now: float) -> None:
+def _print(screen: Console, job: Job, view: ClusterView, sight: checkpoint.Sight, now: float) -> None:
     screen.print(_verdict(job, now))
     for remark in _remarks(job, view, now):
         screen.print(Text(plain(remark), style="yellow"))
     screen.print()
-    for key, text in _facts(job, now):
+    for key, text in [*_facts(job, now), *checkpoint.facts(sight, now)]:
         print_hanging(screen, Text.assemble((f"  {key:<{KEY_WIDTH}}", "dim")), plain(text))
     happened = happenings([job])[-EVENTS_SHOWN:]
     if happened:

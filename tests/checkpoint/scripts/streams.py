@@ -55,7 +55,7 @@ def run(kind: str, folder: Path) -> None:
 def output(kind: str, folder: Path) -> object:
     if kind == "totals":
         state = spark.read.format("statestore").load(str(folder / "checkpoint"))
-        return sorted([row.key.key, row.value["count"]] for row in state.collect())
+        return sorted([row["key"][0], row["value"][0]] for row in state.collect())
     columns = ["n"] if kind == "rows" else ["start", "key", "count"]
     return sorted(list(row) for row in spark.read.parquet(str(folder / "out")).select(*columns).collect())
 
