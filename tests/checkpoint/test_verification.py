@@ -59,7 +59,7 @@ def test_a_checkpoint_that_is_whole_is_run_from_and_remembered(place: Place) -> 
     assert known is not None and known.queries == (replace(place.known, batch_id=4),)
 
 
-def test_a_torn_plan_is_set_aside_with_a_note(place: Place) -> None:
+def test_a_torn_file_of_offsets_is_set_aside_with_a_note(place: Place) -> None:
     (place.query / "offsets" / "5").write_bytes(b"v1\n{")
     note = place.verify(reached(4))
     assert note == (
@@ -71,7 +71,7 @@ def test_a_torn_plan_is_set_aside_with_a_note(place: Place) -> None:
     assert place.verify(reached(4), claim=replace(CLAIM, attempt=3)) == ""
 
 
-def test_a_torn_plan_is_left_alone_if_its_batch_may_have_taken_effect(place: Place) -> None:
+def test_a_torn_file_of_offsets_is_left_alone_if_its_batch_may_have_taken_effect(place: Place) -> None:
     (place.query / "offsets" / "5").write_bytes(b"")
     lay_out(sink(5), place.output / "_spark_metadata")
     with pytest.raises(Damaged) as refused:

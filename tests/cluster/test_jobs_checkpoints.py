@@ -70,20 +70,20 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         sweep(directory)
 
 
-def test_a_torn_plan_is_set_aside_and_the_job_goes_on_without_losing_or_repeating_a_line(scene: Scene) -> None:
+def test_a_torn_file_of_offsets_is_set_aside_and_the_job_goes_on_without_losing_or_repeating_a_line(scene: Scene) -> None:
     stream = scene.stream
     stream.well()
     with scene.killed():
         torn = scene.jobs.last_batch(stream.id) + 1
-        plan = (scene.checkpoint / "offsets" / str(torn - 1)).read_bytes()
-        (scene.checkpoint / "offsets" / str(torn)).write_bytes(plan[: len(plan) // 2])
+        whole = (scene.checkpoint / "offsets" / str(torn - 1)).read_bytes()
+        (scene.checkpoint / "offsets" / str(torn)).write_bytes(whole[: len(whole) // 2])
     stream.well()
     reason = stream.view["reason"]
     aside = f"_holdfast/aside/offsets-{torn}-{stream.view['attempt']}"
     assert f"offsets/{torn} of {scene.checkpoint} was torn and is now {aside}" in reason
     assert reason.endswith(f"it goes on after batch {torn - 1}")
     assert reason in [event["reason"] for event in scene.jobs.events(stream.id)]
-    assert (scene.checkpoint / aside).read_bytes() == plan[: len(plan) // 2]
+    assert (scene.checkpoint / aside).read_bytes() == whole[: len(whole) // 2]
     stream.advances()
     scene.copied()
     stream.check_contiguous()

@@ -66,13 +66,13 @@ def test_a_place_where_nothing_is_has_no_queries(store: Store) -> None:
     assert sink_at(store.at("out")).newest is None
 
 
-def test_a_torn_plan_is_found_and_set_aside_and_never_deleted(store: Store) -> None:
+def test_a_torn_file_of_offsets_is_found_and_set_aside_and_never_deleted(store: Store) -> None:
     for place, below in (("query-1", "query-1/"), ("", "")):
         job = f"checkpoints/{'a' if place else 'b'}"
         store.put({**checkpoint(3), "offsets/3": b"v1\n{"}, f"{job}/{below}".rstrip("/"))
         checkpoints = Checkpoints(store.at(job))
         (query,) = checkpoints.queries()
-        assert [finding.torn_plan for finding in query.findings] == [3]
+        assert [finding.torn_batch for finding in query.findings] == [3]
         aside = checkpoints.set_aside(query, 3, attempt=8)
         assert aside == f"_holdfast/aside/{below}offsets-3-8"
         assert store.get(f"{job}/{aside}") == b"v1\n{"

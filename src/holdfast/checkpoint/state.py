@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.checkpoint import content, shape
-from holdfast.checkpoint.finding import Finding
-from holdfast.checkpoint.tree import File, Tree, crc_of
+from holdfast.checkpoint.finding import LOST, Finding
+from holdfast.checkpoint.tree import File, Tree
 
 STATE = "state"
 _VERSIONED = re.compile(r"([0-9]{1,18})(?:_[\w-]+)?\.(delta|snapshot|zip|changelog)")
@@ -99,20 +99,12 @@ def findings(tree: Tree, version: int) -> Iterator[Finding]:
         if missing is not None:
             yield Finding(store.folder, f"lacks version {missing} of the state, which batch {version} needs")
     damage = {path: problem for path, problem in tree.damage.items() if path.startswith(f"{STATE}/")}
-    for path in tree.files:
-        if path.startswith(f"{STATE}/") and (lost := _lost(tree, path)) is not None:
-            yield Finding(lost, "is not there, and its checksums are, so that Spark can neither read it nor write it anew")
+    folders = {path.rpartition("/")[0] for path in tree.files if path.startswith(f"{STATE}/")}
+    for folder in sorted(folder for folder in folders if folder.endswith("/_metadata")):
+        yield from (Finding(path, LOST) for path in tree.lost(folder))
     empty = {file.path: "is empty" for file in needed(tree, version) if file.size == 0}
     for path, problem in {**damage, **empty}.items():
         yield Finding(path, problem)
-
-
-def _lost(tree: Tree, path: str) -> str | None:
-    """The file that describes the state and has left nothing but its checksums, if these are those."""
-    folder, _, name = path.rpartition("/")
-    main = f"{folder}/{name[1:].removesuffix('.crc')}"
-    described = folder.endswith("/_metadata") and name.startswith(".") and name.endswith(".crc")
-    return main if described and crc_of(main) == path and main not in tree.files else None
 
 
 def _partitions(tree: Tree, found: list[Store]) -> Iterator[Finding]:

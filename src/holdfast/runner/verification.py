@@ -1,6 +1,6 @@
 """Is the checkpoint what the last attempt left? Asked before each attempt: what cannot be trusted is not run from.
 
-Blocks, and reads only; the one thing that is changed is a torn plan that is moved aside, where its batch surely had no effect.
+Blocks, and reads only. The one thing that it changes: torn offsets are moved aside, where their batch surely had no effect.
 """
 
 from collections.abc import Iterator
