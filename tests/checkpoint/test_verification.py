@@ -107,8 +107,13 @@ def test_a_checkpoint_that_vanished_is_never_a_start_from_scratch(place: Place, 
 
 def test_a_query_without_a_lasting_checkpoint_may_start_over(place: Place) -> None:
     _root_gone(place)
-    place.claims.leave_queries(Known())
+    place.claims.leave_queries(Known((KnownQuery("", format="memory"),)))
     assert place.verify(reached(4)) == ""
+
+
+def test_what_was_reported_is_not_taken_for_a_batch_of_another_query(place: Place) -> None:
+    place.claims.leave_queries(Known((KnownQuery("", format="memory"), place.known)))
+    assert place.verify(reached(9)) == ""
 
 
 def test_an_older_copy_is_not_run_from(place: Place) -> None:
@@ -116,7 +121,7 @@ def test_an_older_copy_is_not_run_from(place: Place) -> None:
         (place.query / "commits" / str(batch)).unlink()
     for batch in (4, 5):
         (place.query / "offsets" / str(batch)).unlink()
-    place.claims.leave_queries(Known((replace(place.known, batch_id=4),)))
+    # The copy is as old as what it says of itself; the report is not.
     with pytest.raises(Damaged, match="it has commits/2 as its newest commit, and batch 4 had been committed"):
         place.verify(reached(4))
 

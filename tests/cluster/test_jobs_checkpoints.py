@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -29,30 +30,25 @@ class Scene:
     def copied(self) -> None:
         """Each line is in the output once, and every batch is committed."""
 
-        def all_copied() -> bool:
-            with contextlib.suppress(FileNotFoundError):
-                planned, committed = (self.jobs.batches(self.stream.id, log) for log in ("offsets", "commits"))
-                return output_of(self.stream.output) == lines and planned == committed
-            return False
-
         with self.feeder.resting() as lines:
-            until(all_copied, FIRST_BATCH_S, "every line is copied once")
+            until(lambda: self._all_copied(lines), FIRST_BATCH_S, "every line is copied once")
+
+    def _all_copied(self, lines: Counter[str]) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            planned, committed = (self.jobs.batches(self.stream.id, log) for log in ("offsets", "commits"))
+            return output_of(self.stream.output) == lines and planned == committed
+        return False
 
     @contextlib.contextmanager
     def killed(self) -> Iterator[None]:
         """Its processes are killed between two batches, and the next attempt starts only after this."""
-        self.copied()
-        with self.feeder.resting():
-            self.copied_again()
+        with self.feeder.resting() as lines:
+            until(lambda: self._all_copied(lines), FIRST_BATCH_S, "every line is copied once")
             attempt = self.stream.attempt()
             with paused(self.up.node("n1")["agent_pid"]):
                 os.kill(attempt.runner, signal.SIGKILL)
                 self.stream.gone(attempt.driver)
                 yield
-
-    def copied_again(self) -> None:
-        """While nothing is fed."""
-        until(lambda: self.jobs.batches(self.stream.id, "offsets") == self.jobs.batches(self.stream.id), 60, "all is committed")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Checkpoints are read, judged and mended the same way in a directory and in S3, and no Spark is started for it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,18 @@ def test_checksums_of_a_local_disk_find_a_changed_byte_in_any_file(directory: Pa
         found = [finding for finding in Checkpoints(str(directory)).queries()[0].findings if finding.harms]
         assert [str(finding) for finding in found] == [f"{path} is not what was written: its checksums differ"]
         (directory / path).write_bytes(files[path])
+
+
+def test_what_is_no_file_is_not_read_and_nothing_waits_for_it(directory: Path) -> None:
+    lay_out(checkpoint(3), directory)
+    for path in ("offsets/3", "commits/2", "metadata"):
+        (directory / path).unlink()
+    (directory / "offsets/3").mkdir()
+    os.mkfifo(directory / "commits/2")
+    (directory / "metadata").symlink_to(directory / "offsets/2")
+    (query,) = Checkpoints(str(directory)).queries()
+    assert (query.planned, query.committed) == (2, 1)
+    assert [str(finding) for finding in query.findings] == ["metadata is not there, and the query has batches"]
 
 
 def test_a_store_that_is_away_is_a_sentence(directory: Path) -> None:

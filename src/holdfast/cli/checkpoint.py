@@ -56,7 +56,7 @@ def _look(sight: Sight, storage: str) -> None:
         ]
         there = {location for location, _ in sight.queries}
         for known in sight.known.queries:
-            if known.location not in there:
+            if known.location and known.location not in there:
                 sight.queries += _elsewhere(known.location, storage)
     except HoldfastError as error:
         sight.problem = str(error)
