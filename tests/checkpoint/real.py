@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast.checkpoint import KnownQuery, Query, Sink, Verdict, judge
 from holdfast.storage import Checkpoints, sink_at
+from tests.checkpoint.trees import checksums
 from tests.job.drivers import CONF
 
 SCRIPT = Path(__file__).parent / "scripts" / "streams.py"
@@ -54,14 +55,20 @@ class Place(NamedTuple):
         return verdict
 
     def copied(self, to: Path) -> "Place":
+        """The log of its sink names files by where they are, so it is written anew."""
         shutil.copytree(self.folder, to)
-        return Place(self.kind, to)
+        copy = Place(self.kind, to)
+        for file in copy.log.glob("[0-9]*"):
+            data = file.read_bytes().replace(f"file://{self.folder}/".encode(), f"file://{to}/".encode())
+            file.write_bytes(data)
+            (copy.log / f".{file.name}.crc").write_bytes(checksums(data))
+        return copy
 
     def newest(self, folder: str) -> int:
         return max(int(path.name) for path in (self.checkpoint / folder).iterdir() if path.name.isdigit())
 
     def kill_before_its_effect(self) -> int:
-        """As if the driver had been killed in its newest batch: planned, its state written, and neither committed nor visible."""
+        """As if its driver had been killed in its newest batch: planned, its state written, and not committed anywhere."""
         batch = self.newest("offsets")
         for folder in (self.checkpoint / "commits", self.log):
             for name in (str(batch), f".{batch}.crc"):

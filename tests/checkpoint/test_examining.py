@@ -5,7 +5,7 @@ import pytest
 from holdfast.checkpoint import Finding
 from holdfast.checkpoint.examine import examine
 from holdfast.checkpoint.sink import sink_of
-from tests.checkpoint.trees import Files, checkpoint, commit, plan, read_files, sink, tree, with_state
+from tests.checkpoint.trees import Files, checkpoint, commit, offsets, read_files, sink, tree, with_state
 
 
 def found(files: Files) -> tuple[Finding, ...]:
@@ -34,15 +34,25 @@ def test_a_query_is_as_far_as_its_logs_say() -> None:
     assert (operator.partitions, operator.version_min, operator.version_max, operator.bytes) == (2, 1, 5, 10)
 
 
-TORN = [b"", b"v1", b"v1\n", b"v1\n{", b"\0" * 40, b"noise\xff\xfe", plan(5)[:-1], plan(5).rpartition(b"\n")[0], b"v9\n{}\n{}"]
+TORN = [
+    b"",
+    b"v1",
+    b"v1\n",
+    b"v1\n{",
+    b"\0" * 40,
+    b"noise\xff\xfe",
+    offsets(5)[:-1],
+    offsets(5).rpartition(b"\n")[0],
+    b"v9\n{}\n{}",
+]
 
 
 @pytest.mark.parametrize("data", TORN)
 def test_the_newest_plan_may_be_set_aside_if_it_is_torn_and_was_not_committed(data: bytes) -> None:
     (finding,) = found({**checkpoint(5), "offsets/5": data})
-    assert (finding.file, finding.torn_plan, finding.harms) == ("offsets/5", 5, True)
+    assert (finding.file, finding.torn_batch, finding.harms) == ("offsets/5", 5, True)
     (finding,) = found({**checkpoint(5, committed=5), "offsets/5": data})
-    assert (finding.torn_plan, finding.harms) == (None, True)
+    assert (finding.torn_batch, finding.harms) == (None, True)
 
 
 @pytest.mark.parametrize("data", TORN)
@@ -95,7 +105,7 @@ def test_the_plan_of_another_batch_is_found(path: str, other: str) -> None:
 
 def test_the_commit_of_another_batch_is_found_by_its_watermark() -> None:
     files = checkpoint(5, committed=5)
-    files.update({f"offsets/{batch}": plan(batch, watermark_ms=batch * 1000) for batch in range(6)})
+    files.update({f"offsets/{batch}": offsets(batch, watermark_ms=batch * 1000) for batch in range(6)})
     files.update({f"commits/{batch}": commit(watermark_ms=(batch + 1) * 1000) for batch in range(6)})
     assert harmful(files) == []
     assert "commit of another batch" in harmful({**files, "commits/5": files["commits/2"]})[0]
@@ -110,13 +120,22 @@ def test_the_log_of_a_file_source_must_hold_its_own_batches() -> None:
 
 
 def test_the_log_of_any_other_source_is_not_held_to_that() -> None:
-    files = {**checkpoint(5), **{f"offsets/{batch}": plan(batch, source=str(batch)) for batch in range(6)}}
+    files = {**checkpoint(5), **{f"offsets/{batch}": offsets(batch, source=str(batch)) for batch in range(6)}}
     only = {path: data for path, data in files.items() if not path.startswith("sources")}
     assert harmful({**only, "sources/0/0": b"v1\n1794783642603"}) == []
     assert harmful({**only, "sources/0/0": b'\0v1\n{"topic":{"0":5}}'}) == []
     assert harmful({**only, "sources/0/0": b"something of its own"}) == []
     assert harmful({**only, "sources/0/0": b"v1\n{"})
     assert harmful({**only, "sources/0/0": b""})
+
+
+def test_checksums_that_are_left_of_a_batch_to_come_are_found_because_spark_takes_them_for_another_drivers() -> None:
+    files = checkpoint(5)
+    assert harmful({**files, "commits/.5.crc": b"crc"})[0].startswith("commits/5 is not there, and its checksums are")
+    assert harmful({**files, "offsets/.6.crc": b"crc"})[0].startswith("offsets/6 is not there")
+    assert harmful({**files, "sources/0/.6.crc": b"crc"})[0].startswith("sources/0/6 is not there")
+    assert harmful({**files, "commits/..5.0b1c.tmp.crc": b"crc", "commits/.2.crc": b"crc", "offsets/.x.crc": b"crc"}) == []
+    assert sink_of(tree({**sink(4), ".5.crc": b"crc"})).findings[0].file == "_spark_metadata/5"
 
 
 def test_the_state_that_the_next_batch_begins_with_must_be_there() -> None:

@@ -47,7 +47,7 @@ def test_no_other_content_of_a_file_that_is_read_passes_for_the_original(path: s
 
 
 def _same_meaning(path: str, data: bytes) -> bool:
-    """JSON can be spelled in several ways, and a query's id or a plan's times can be anything."""
+    """JSON can be spelled in several ways, and a query's id or an offset's times can be anything."""
     return data == GOOD[path] or path in ("metadata", "offsets/4", "offsets/5") or data.split() == GOOD[path].split()
 
 

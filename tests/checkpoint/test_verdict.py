@@ -20,7 +20,9 @@ def test_a_checkpoint_that_is_whole_is_fine_whatever_its_sink_is() -> None:
 
 
 @pytest.mark.parametrize(("known", "sink"), [(FILES, Sink(4)), (FILES, Sink(None)), (KnownQuery("/c", format="noop"), None)])
-def test_a_torn_plan_is_set_aside_where_the_sink_proves_that_nothing_took_effect(known: KnownQuery, sink: Sink | None) -> None:
+def test_a_torn_file_of_offsets_is_set_aside_where_the_sink_proves_that_nothing_took_effect(
+    known: KnownQuery, sink: Sink | None
+) -> None:
     assert judge(TORN, known, sink) == Verdict(aside=5)
 
 

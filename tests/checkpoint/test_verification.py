@@ -59,7 +59,7 @@ def test_a_checkpoint_that_is_whole_is_run_from_and_remembered(place: Place) -> 
     assert known is not None and known.queries == (replace(place.known, batch_id=4),)
 
 
-def test_a_torn_plan_is_set_aside_with_a_note(place: Place) -> None:
+def test_a_torn_file_of_offsets_is_set_aside_with_a_note(place: Place) -> None:
     (place.query / "offsets" / "5").write_bytes(b"v1\n{")
     note = place.verify(reached(4))
     assert note == (
@@ -71,7 +71,7 @@ def test_a_torn_plan_is_set_aside_with_a_note(place: Place) -> None:
     assert place.verify(reached(4), claim=replace(CLAIM, attempt=3)) == ""
 
 
-def test_a_torn_plan_is_left_alone_if_its_batch_may_have_taken_effect(place: Place) -> None:
+def test_a_torn_file_of_offsets_is_left_alone_if_its_batch_may_have_taken_effect(place: Place) -> None:
     (place.query / "offsets" / "5").write_bytes(b"")
     lay_out(sink(5), place.output / "_spark_metadata")
     with pytest.raises(Damaged) as refused:
@@ -107,8 +107,13 @@ def test_a_checkpoint_that_vanished_is_never_a_start_from_scratch(place: Place, 
 
 def test_a_query_without_a_lasting_checkpoint_may_start_over(place: Place) -> None:
     _root_gone(place)
-    place.claims.leave_queries(Known())
+    place.claims.leave_queries(Known((KnownQuery("", format="memory"),)))
     assert place.verify(reached(4)) == ""
+
+
+def test_what_was_reported_is_not_taken_for_a_batch_of_another_query(place: Place) -> None:
+    place.claims.leave_queries(Known((KnownQuery("", format="memory"), place.known)))
+    assert place.verify(reached(9)) == ""
 
 
 def test_an_older_copy_is_not_run_from(place: Place) -> None:
@@ -116,7 +121,7 @@ def test_an_older_copy_is_not_run_from(place: Place) -> None:
         (place.query / "commits" / str(batch)).unlink()
     for batch in (4, 5):
         (place.query / "offsets" / str(batch)).unlink()
-    place.claims.leave_queries(Known((replace(place.known, batch_id=4),)))
+    # The copy is as old as what it says of itself; the report is not.
     with pytest.raises(Damaged, match="it has commits/2 as its newest commit, and batch 4 had been committed"):
         place.verify(reached(4))
 

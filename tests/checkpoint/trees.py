@@ -11,7 +11,7 @@ from holdfast.checkpoint.tree import File, Tree, crc_of
 Files = dict[str, bytes]
 
 
-def plan(batch: int, *, watermark_ms: int = 0, source: str | None = None) -> bytes:
+def offsets(batch: int, *, watermark_ms: int = 0, source: str | None = None) -> bytes:
     fields = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 1_700_000_000_000 + batch, "conf": {}}
     return f"v1\n{json.dumps(fields)}\n{source or json.dumps({'logOffset': batch})}".encode()
 
@@ -29,7 +29,7 @@ def checkpoint(planned: int, *, committed: int | None = None) -> Files:
     done = planned - 1 if committed is None else committed
     files = {"metadata": b'{"id":"6f8b9a1e-0000-4000-8000-000000000000"}'}
     for batch in range(planned + 1):
-        files[f"offsets/{batch}"] = plan(batch)
+        files[f"offsets/{batch}"] = offsets(batch)
         files[f"sources/0/{batch}"] = read_files(batch)
     for batch in range(done + 1):
         files[f"commits/{batch}"] = commit()

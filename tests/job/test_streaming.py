@@ -1,5 +1,6 @@
 """Streaming scripts under the bootstrap, with a real Spark: checkpoints that last, progress, and stops at a batch boundary."""
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.job.checkpoints import directory_of
 from tests.job.drivers import Driver, batches
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -84,6 +86,14 @@ def test_a_script_that_knows_nothing_keeps_its_place_and_stops_at_a_batch_bounda
     assert progress is not None and progress["batch_id"] >= 1 and progress["rows_per_second"] > 0
     assert len(progress["offsets"]) == 4 and isinstance(progress["offsets"][0], int)
     assert {"clicks/α", "in_memory"} < {query["name"] for query in progress["queries"]}
+
+    noted = json.loads((first.control / "queries.json").read_text())["queries"]
+    assert [(note["name"], note["format"], note["location"].removeprefix(f"{first.checkpoint}/")) for note in noted] == [
+        ("", "foreachBatch", "query-1"),
+        ("clicks/α", "console", directory_of("clicks/α")),
+        ("", "noop", "query-2"),
+        ("in_memory", "memory", ""),
+    ]
 
     first.ask_to_stop()
     assert first.wait() == 1

@@ -1,5 +1,6 @@
 """Checkpoints are read, judged and mended the same way in a directory and in S3, and no Spark is started for it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,13 +67,13 @@ def test_a_place_where_nothing_is_has_no_queries(store: Store) -> None:
     assert sink_at(store.at("out")).newest is None
 
 
-def test_a_torn_plan_is_found_and_set_aside_and_never_deleted(store: Store) -> None:
+def test_a_torn_file_of_offsets_is_found_and_set_aside_and_never_deleted(store: Store) -> None:
     for place, below in (("query-1", "query-1/"), ("", "")):
         job = f"checkpoints/{'a' if place else 'b'}"
         store.put({**checkpoint(3), "offsets/3": b"v1\n{"}, f"{job}/{below}".rstrip("/"))
         checkpoints = Checkpoints(store.at(job))
         (query,) = checkpoints.queries()
-        assert [finding.torn_plan for finding in query.findings] == [3]
+        assert [finding.torn_batch for finding in query.findings] == [3]
         aside = checkpoints.set_aside(query, 3, attempt=8)
         assert aside == f"_holdfast/aside/{below}offsets-3-8"
         assert store.get(f"{job}/{aside}") == b"v1\n{"
@@ -110,6 +111,18 @@ def test_checksums_of_a_local_disk_find_a_changed_byte_in_any_file(directory: Pa
         found = [finding for finding in Checkpoints(str(directory)).queries()[0].findings if finding.harms]
         assert [str(finding) for finding in found] == [f"{path} is not what was written: its checksums differ"]
         (directory / path).write_bytes(files[path])
+
+
+def test_what_is_no_file_is_not_read_and_nothing_waits_for_it(directory: Path) -> None:
+    lay_out(checkpoint(3), directory)
+    for path in ("offsets/3", "commits/2", "metadata"):
+        (directory / path).unlink()
+    (directory / "offsets/3").mkdir()
+    os.mkfifo(directory / "commits/2")
+    (directory / "metadata").symlink_to(directory / "offsets/2")
+    (query,) = Checkpoints(str(directory)).queries()
+    assert (query.planned, query.committed) == (2, 1)
+    assert [str(finding) for finding in query.findings] == ["metadata is not there, and the query has batches"]
 
 
 def test_a_store_that_is_away_is_a_sentence(directory: Path) -> None:

@@ -17,6 +17,12 @@ def test_a_query_is_known_by_where_its_checkpoint_is_and_how_far_it_is() -> None
     assert with_notes(known, {"queries": [NOTE]}, None) == known
 
 
+def test_a_query_without_a_lasting_checkpoint_is_known_and_has_no_batch_to_go_on_from() -> None:
+    memory = {**NOTE, "location": "", "format": "memory", "path": ""}
+    known = with_notes(Known(), {"queries": [memory]}, {"queries": [{"name": "words", "batch_id": 7}]})
+    assert known.queries == (KnownQuery("", "words", "memory"),)
+
+
 def test_only_what_is_new_is_worth_a_write() -> None:
     started = with_notes(Known(), {"queries": [NOTE]}, None)
     first = with_notes(started, {"queries": [NOTE]}, {"queries": [{"name": "words", "batch_id": 0}]})
@@ -32,7 +38,6 @@ def test_only_what_is_new_is_worth_a_write() -> None:
         7,
         [7],
         [{}],
-        [{**NOTE, "location": ""}],
         [{**NOTE, "location": 7}],
         [{**NOTE, "path": "x" * 9000}],
         [{**NOTE, "name": "\ud800"}],

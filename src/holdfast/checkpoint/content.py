@@ -17,7 +17,7 @@ class Torn(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Offsets:
     """`offsets/N`: up to where each source is read by batch N."""
 
     watermark_ms: int
@@ -36,7 +36,7 @@ class Commit:
     """That of the next batch."""
 
 
-def plan(data: bytes) -> Plan:
+def offsets(data: bytes) -> Offsets:
     """Raises Torn, as the others do."""
     lines = _lines(data)
     version = lines[0]
@@ -51,7 +51,7 @@ def plan(data: bytes) -> Plan:
             _value(text)
     conf = fields.get("conf")
     codec = str(conf.get(CODEC_CONF, "")) if isinstance(conf, dict) else ""
-    return Plan(_number(fields, "batchWatermarkMs"), _number(fields, "batchTimestampMs"), tuple(texts), codec)
+    return Offsets(_number(fields, "batchWatermarkMs"), _number(fields, "batchTimestampMs"), tuple(texts), codec)
 
 
 def commit(data: bytes) -> Commit:

@@ -1,16 +1,16 @@
 """What is wrong with one query's checkpoint: everything that the next batch reads, and that Spark may take for good.
 
-What Spark reads when it starts, and so what harms: the newest two plans, the newest commit, the metadata, the logs of the
-sources, and the state that the next batch begins with. Anything older is only remarked.
+What Spark reads when it starts, and so what harms: the newest two files of offsets, the newest commit, the metadata, the logs
+of the sources, and the state that the next batch begins with. Anything older is only remarked.
 """
 
 import json
 from collections.abc import Iterator
 
 from holdfast.checkpoint import content, state
-from holdfast.checkpoint.finding import Finding
+from holdfast.checkpoint.finding import LOST, Finding
 from holdfast.checkpoint.query import COMMITS, METADATA, OFFSETS, SOURCES, Query, file_offset, read
-from holdfast.checkpoint.tree import Entry, Tree, first_missing
+from holdfast.checkpoint.tree import COMPACT, Entry, Tree, first_missing
 
 
 def examine(tree: Tree, place: str = "") -> Query:
@@ -20,18 +20,19 @@ def examine(tree: Tree, place: str = "") -> Query:
 class _Examination:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._plans, self._commits = tree.log(OFFSETS), tree.log(COMMITS)
-        self._planned = max(self._plans, default=-1)
+        self._offsets, self._commits = tree.log(OFFSETS), tree.log(COMMITS)
+        self._planned = max(self._offsets, default=-1)
         self._committed = max(self._commits, default=-1)
-        self._read: dict[int, content.Plan] = {}
+        self._read: dict[int, content.Offsets] = {}
         self._torn: dict[int, str] = {}
-        for number, entry in self._plans.items():
-            self._read_plan(number, entry)
+        for number, entry in self._offsets.items():
+            self._read_offsets(number, entry)
 
     def findings(self) -> Iterator[Finding]:
         yield from self._order()
+        yield from self._lost()
         yield from self._metadata()
-        yield from self._torn_plans()
+        yield from self._torn_offsets()
         yield from self._torn_commits()
         yield from self._other_content()
         for source in self._tree.folders(SOURCES):
@@ -41,14 +42,14 @@ class _Examination:
         elif self._tree.folders(state.STATE):
             yield from state.findings(self._tree, self._committed + 1)
 
-    def _read_plan(self, number: int, entry: Entry) -> None:
+    def _read_offsets(self, number: int, entry: Entry) -> None:
         problem = _problem(self._tree, entry)
         data = self._tree.contents.get(entry.file.path)
         try:
             if problem is not None:
                 raise content.Torn(problem)
             if data is not None:
-                self._read[number] = content.plan(data)
+                self._read[number] = content.offsets(data)
         except content.Torn as torn:
             self._torn[number] = str(torn)
 
@@ -63,19 +64,29 @@ class _Examination:
             )
         elif planned > 0 and committed < planned - 1:
             yield Finding(f"{COMMITS}/{planned - 1}", f"is not there, and {OFFSETS}/{planned} is")
-        if planned > 0 and planned - 1 not in self._plans:
+        if planned > 0 and planned - 1 not in self._offsets:
             yield Finding(f"{OFFSETS}/{planned - 1}", f"is not there, and {OFFSETS}/{planned} is")
-        for folder, log in ((OFFSETS, self._plans), (COMMITS, self._commits)):
+        for folder, log in ((OFFSETS, self._offsets), (COMMITS, self._commits)):
             missing = first_missing(log, min(log, default=0))
             if missing is not None and missing < planned - 1:
                 yield Finding(
                     f"{folder}/{missing}", "is not there, and later ones are; no batch needs it any more", harms=False
                 )
 
+    def _lost(self) -> Iterator[Finding]:
+        """Of batches to come. Spark would take the checksums that are left for another driver's."""
+        sources = [f"{SOURCES}/{source}" for source in self._tree.folders(SOURCES)]
+        for folder in (OFFSETS, COMMITS, *sources):
+            newest = max(self._tree.log(folder), default=-1)
+            for path in self._tree.lost(folder):
+                number = path.rpartition("/")[2].removesuffix(COMPACT)
+                if number.isascii() and number.isdigit() and int(number) > newest:
+                    yield Finding(path, LOST)
+
     def _metadata(self) -> Iterator[Finding]:
         file = self._tree.files.get(METADATA)
         if file is None:
-            if self._plans or self._commits:
+            if self._offsets or self._commits:
                 yield Finding(METADATA, "is not there, and the query has batches")
             return
         if METADATA in self._tree.damage:
@@ -88,13 +99,13 @@ class _Examination:
 
     # Content that is not whole
 
-    def _torn_plans(self) -> Iterator[Finding]:
+    def _torn_offsets(self) -> Iterator[Finding]:
         for number, problem in self._torn.items():
             path = f"{OFFSETS}/{number}"
             if number < self._planned - 1:
                 yield Finding(path, f"{problem}; no batch needs it any more", harms=False)
             elif number == self._planned and self._committed == number - 1:
-                yield Finding(path, problem, torn_plan=number)
+                yield Finding(path, problem, torn_batch=number)
             else:
                 yield Finding(path, problem)
 
@@ -114,8 +125,8 @@ class _Examination:
 
     def _watermark(self, number: int, commit: content.Commit) -> Iterator[Finding]:
         """It never goes back, so one that is too low is that of another batch."""
-        plan = self._read.get(number)
-        if plan is not None and commit.watermark_ms < plan.watermark_ms:
+        offsets = self._read.get(number)
+        if offsets is not None and commit.watermark_ms < offsets.watermark_ms:
             yield Finding(
                 f"{COMMITS}/{number}",
                 f"has a watermark below that of {OFFSETS}/{number}: it is the commit of another batch",
@@ -123,7 +134,7 @@ class _Examination:
             )
 
     def _other_content(self) -> Iterator[Finding]:
-        """Plans that are whole, and not those of their batches."""
+        """Offsets that are whole, and not those of their batches."""
         newest, before = self._read.get(self._planned), self._read.get(self._planned - 1)
         if newest is None or before is None:
             return
@@ -131,7 +142,7 @@ class _Examination:
         if newest == before:
             yield Finding(path, f"is the same as {OFFSETS}/{self._planned - 1}, which no two batches are")
         elif newest.watermark_ms < before.watermark_ms or _recedes(before, newest):
-            yield Finding(path, f"goes back behind {OFFSETS}/{self._planned - 1}: one of them is the plan of another batch")
+            yield Finding(path, f"goes back behind {OFFSETS}/{self._planned - 1}: one of them holds those of another batch")
         elif len(newest.offsets) != len(before.offsets):
             yield Finding(path, f"names {len(newest.offsets)} sources, and {OFFSETS}/{self._planned - 1} {len(before.offsets)}")
 
@@ -149,10 +160,10 @@ class _Examination:
                 yield from self._source_file(entry, number if reached is not None else None)
 
     def _reached(self, source: str) -> int | None:
-        """How far the newest plan that can be read says that a file source is."""
-        plan = self._read.get(self._planned) or self._read.get(self._planned - 1)
+        """How far the newest offsets that can be read says that a file source is."""
+        offsets = self._read.get(self._planned) or self._read.get(self._planned - 1)
         index = int(source) if source.isascii() and source.isdigit() else -1
-        return file_offset(plan.offsets[index]) if plan is not None and 0 <= index < len(plan.offsets) else None
+        return file_offset(offsets.offsets[index]) if offsets is not None and 0 <= index < len(offsets.offsets) else None
 
     def _source_order(self, folder: str, log: dict[int, Entry], first: int, reached: int) -> Iterator[Finding]:
         missing = first_missing(log, first)
@@ -189,7 +200,7 @@ def _are_of(entries: list[object], number: int, *, compact: bool) -> bool:
     )
 
 
-def _recedes(before: content.Plan, after: content.Plan) -> bool:
+def _recedes(before: content.Offsets, after: content.Offsets) -> bool:
     """Only of offsets of which it is known that they never do: plain numbers, and those of file sources."""
     for old, new in zip(before.offsets, after.offsets, strict=False):
         pair = [file_offset(text) if file_offset(text) is not None else _plain_number(text) for text in (old, new)]

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+LOST = "is not there, and its checksums are: Spark cannot write it anew"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -11,8 +13,8 @@ class Finding:
     """The rest of a sentence that begins with the file."""
     harms: bool = True
     """False if nothing that runs from now on reads that file."""
-    torn_plan: int | None = None
-    """The batch, if all that is wrong is that its plan, the newest one, is torn and it was not committed."""
+    torn_batch: int | None = None
+    """The batch, if all that is wrong is that its offsets, the newest ones, are torn and it was not committed."""
 
     def __str__(self) -> str:
         return f"{self.file} {self.problem}"

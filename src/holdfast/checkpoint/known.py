@@ -12,7 +12,7 @@ WITHOUT_EFFECT = ("console", "noop", "memory")
 @dataclass(frozen=True, slots=True)
 class KnownQuery:
     location: str
-    """Of its checkpoint, as Spark spells it."""
+    """Of its checkpoint, as Spark spells it. Empty for those that have none that lasts, all together."""
     name: str = ""
     format: str = ""
     path: str = ""
@@ -22,11 +22,11 @@ class KnownQuery:
 
     @property
     def writes_files(self) -> bool:
-        return self.format in FILE_SINKS and bool(self.path)
+        return self.format.lower() in FILE_SINKS and bool(self.path)
 
     @property
     def has_no_effect(self) -> bool:
-        return self.format in WITHOUT_EFFECT
+        return self.format.lower() in WITHOUT_EFFECT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ BATCHES_SHOWN = 50
 class Batch:
     number: int
     planned_wall_s: float | None
-    """When its plan was written, by the clock of whoever keeps the file. None if the plan is gone."""
+    """When its offsets were written, by the clock of whoever keeps the file. None if they are gone."""
     committed_wall_s: float | None
     """None if it was not committed."""
     watermark_ms: int | None = None
@@ -84,22 +84,22 @@ def committed(tree: Tree) -> int | None:
 
 
 def codec_of(tree: Tree) -> str:
-    """How its state is compressed, as its newest plans tell."""
-    plans = (tree.contents.get(entry.file.path) for entry in reversed(tree.log(OFFSETS).values()))
-    return next((plan.codec for data in plans if data is not None and (plan := _plan(data)) is not None), "")
+    """How its state is compressed, as its newest batches tell."""
+    written = (tree.contents.get(entry.file.path) for entry in reversed(tree.log(OFFSETS).values()))
+    return next((read.codec for data in written if data is not None and (read := _offsets_in(data)) is not None), "")
 
 
 def read(tree: Tree, place: str, findings: tuple[Finding, ...]) -> Query:
-    plans, commits = tree.log(OFFSETS), tree.log(COMMITS)
-    times = [entry.file.modified_wall_s for log in (plans, commits) for entry in log.values()]
-    numbers = sorted({*plans, *commits})[-BATCHES_SHOWN:]
+    begun, commits = tree.log(OFFSETS), tree.log(COMMITS)
+    times = [entry.file.modified_wall_s for log in (begun, commits) for entry in log.values()]
+    numbers = sorted({*begun, *commits})[-BATCHES_SHOWN:]
     return Query(
         place=place,
         id=_id(tree),
-        planned=max(plans, default=None),
+        planned=max(begun, default=None),
         committed=max(commits, default=None),
         modified_wall_s=max(times, default=None),
-        batches=tuple(_batch(tree, number, plans.get(number), commits.get(number)) for number in numbers),
+        batches=tuple(_batch(tree, number, begun.get(number), commits.get(number)) for number in numbers),
         operators=tuple(_operators(tree)),
         findings=findings,
     )
@@ -107,19 +107,19 @@ def read(tree: Tree, place: str, findings: tuple[Finding, ...]) -> Query:
 
 def _batch(tree: Tree, number: int, planned: Entry | None, done: Entry | None) -> Batch:
     data = tree.contents.get(planned.file.path) if planned is not None else None
-    plan = _plan(data) if data is not None else None
+    read = _offsets_in(data) if data is not None else None
     return Batch(
         number,
         planned.file.modified_wall_s if planned is not None else None,
         done.file.modified_wall_s if done is not None else None,
-        plan.watermark_ms if plan is not None else None,
-        plan.offsets if plan is not None else (),
+        read.watermark_ms if read is not None else None,
+        read.offsets if read is not None else (),
     )
 
 
-def _plan(data: bytes) -> content.Plan | None:
+def _offsets_in(data: bytes) -> content.Offsets | None:
     try:
-        return content.plan(data)
+        return content.offsets(data)
     except content.Torn:
         return None
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.checkpoint import content
-from holdfast.checkpoint.finding import Finding
-from holdfast.checkpoint.tree import Entry, Tree, first_missing
+from holdfast.checkpoint.finding import LOST, Finding
+from holdfast.checkpoint.tree import COMPACT, Entry, Tree, first_missing
 
 FOLDER = "_spark_metadata"
 
@@ -28,6 +28,9 @@ def _findings(tree: Tree, log: dict[int, Entry]) -> Iterator[Finding]:
     first = max((number for number, entry in log.items() if entry.compact), default=0)
     if (missing := first_missing(log, first)) is not None:
         yield Finding(f"{FOLDER}/{missing}", "is not there, and later batches are: what it wrote cannot be read any more")
+    for path in tree.lost(""):
+        if path.removesuffix(COMPACT).isdigit() and int(path.removesuffix(COMPACT)) > max(log, default=-1):
+            yield Finding(f"{FOLDER}/{path}", LOST)
     for number, entry in log.items():
         path = entry.file.path
         if number < first:

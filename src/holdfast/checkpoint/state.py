@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.checkpoint import content, shape
-from holdfast.checkpoint.finding import Finding
+from holdfast.checkpoint.finding import LOST, Finding
 from holdfast.checkpoint.tree import File, Tree
 
 STATE = "state"
@@ -99,6 +99,9 @@ def findings(tree: Tree, version: int) -> Iterator[Finding]:
         if missing is not None:
             yield Finding(store.folder, f"lacks version {missing} of the state, which batch {version} needs")
     damage = {path: problem for path, problem in tree.damage.items() if path.startswith(f"{STATE}/")}
+    folders = {path.rpartition("/")[0] for path in tree.files if path.startswith(f"{STATE}/")}
+    for folder in sorted(folder for folder in folders if folder.endswith("/_metadata")):
+        yield from (Finding(path, LOST) for path in tree.lost(folder))
     empty = {file.path: "is empty" for file in needed(tree, version) if file.size == 0}
     for path, problem in {**damage, **empty}.items():
         yield Finding(path, problem)

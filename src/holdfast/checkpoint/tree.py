@@ -56,6 +56,15 @@ class Tree:
             if path.startswith(prefix) and "/" not in path[len(prefix) :]:
                 yield path[len(prefix) :], file
 
+    def lost(self, folder: str) -> list[str]:
+        """The files of a folder that have left nothing but their checksums. Spark cannot write such a file anew."""
+        names = (
+            name[1:].removesuffix(".crc") for name, _ in self.within(folder) if name.startswith(".") and name.endswith(".crc")
+        )
+        # Spark's own temporary files begin with a dot, too, and a crash leaves their checksums behind.
+        paths = [f"{folder}/{name}" if folder else name for name in names if not name.startswith(".")]
+        return [path for path in paths if path not in self.files]
+
     def folders(self, folder: str) -> list[str]:
         """The names of those right in a folder."""
         prefix = f"{folder}/" if folder else ""

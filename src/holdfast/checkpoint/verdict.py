@@ -1,4 +1,4 @@
-"""What follows from the findings before an attempt: go on, set a torn plan aside and go on, or park the job."""
+"""What follows from the findings before an attempt: go on, set torn offsets aside and go on, or park the job."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Verdict:
     problems: tuple[str, ...] = ()
     """Why the job has to be parked; nothing is set aside then."""
     aside: int | None = None
-    """The batch whose torn plan may be set aside."""
+    """The batch whose torn offsets may be set aside."""
     remarks: tuple[str, ...] = ()
 
 
@@ -25,14 +25,14 @@ def judge(query: Query | None, known: KnownQuery | None, sink: Sink | None) -> V
     if query is None:
         return Verdict(tuple(problems))
     harmful = [finding for finding in query.findings if finding.harms]
-    problems += [str(finding) for finding in harmful if finding.torn_plan is None]
+    problems += [str(finding) for finding in harmful if finding.torn_batch is None]
     problems += _sink_problems(query, sink)
     for finding in harmful:
-        if finding.torn_plan is None:
+        if finding.torn_batch is None:
             continue
-        doubt = _doubt(finding.torn_plan, known, sink)
+        doubt = _doubt(finding.torn_batch, known, sink)
         if not problems and doubt is None:
-            return Verdict(aside=finding.torn_plan, remarks=_remarks(query))
+            return Verdict(aside=finding.torn_batch, remarks=_remarks(query))
         problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
     return Verdict(tuple(problems), None, _remarks(query))
 

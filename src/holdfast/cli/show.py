@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from holdfast.cli import checkpoint
 from holdfast.cli.completion import job_argument
 from holdfast.cli.events import happening_as_json, happenings, print_happenings
 from holdfast.cli.jobs import job_as_json, number
@@ -23,7 +24,7 @@ from holdfast.cli.times import age, iso, stamp
 from holdfast.model.job import Desired
 from holdfast.model.phase import Phase
 from holdfast.zk.client import Client
-from holdfast.zk.jobs import Job, find_job
+from holdfast.zk.jobs import Job, find_job, optional
 from holdfast.zk.paths import Paths
 from holdfast.zk.upgrade import Version, read_versions
 from holdfast.zk.view import ClusterView, observe
@@ -43,20 +44,27 @@ def show(directory: Path | None, connect: str | None, cluster_name: str | None, 
     JOB is its name, its id, or how its id begins.
     """
     target = find(directory, connect, cluster_name)
-    found, view, versions = read(target, lambda client: _look(client, target.paths, job))
+    found, view, versions, storage = read(target, lambda client: _look(client, target.paths, job))
+    sight = checkpoint.look(found, storage)
     if as_json:
-        spec = asdict(found.spec) if found.spec is not None else None
-        events = [happening_as_json(happening) for happening in happenings([found])]
-        told = {**job_as_json(found), "spec": spec, "versions": list(map(_version_as_json, versions)), "events": events}
+        told = {
+            **job_as_json(found),
+            "spec": asdict(found.spec) if found.spec is not None else None,
+            "versions": list(map(_version_as_json, versions)),
+            "events": [happening_as_json(happening) for happening in happenings([found])],
+            "checkpoint": checkpoint.as_json(sight),
+        }
         click.echo(json.dumps(told, indent=2))
     else:
-        _print(console(), found, view, versions, time.time())
+        _print(console(), found, view, versions, sight, time.time())
 
 
-async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView, list[Version]]:
+async def _look(client: Client, paths: Paths, text: str) -> tuple[Job, ClusterView, list[Version], str | None]:
     view = await observe(client, paths)
+    storage = await optional(client.get(paths.storage))
+    location = storage.data.decode(errors="replace") if storage is not None else None
     job = await find_job(client, paths, text)
-    return job, view, await read_versions(client, paths, job.id)
+    return job, view, await read_versions(client, paths, job.id), location
 
 
 def _version_as_json(version: Version) -> dict[str, Any]:
@@ -64,12 +72,14 @@ def _version_as_json(version: Version) -> dict[str, Any]:
     return {"version": version.number, "at": iso(version.made_ms / 1000), "by": version.by, "spec": spec}
 
 
-def _print(screen: Console, job: Job, view: ClusterView, versions: list[Version], now: float) -> None:
+def _print(
+    screen: Console, job: Job, view: ClusterView, versions: list[Version], sight: checkpoint.Sight, now: float
+) -> None:
     screen.print(_verdict(job, now))
     for remark in _remarks(job, view, now):
         screen.print(Text(plain(remark), style="yellow"))
     screen.print()
-    for key, text in (*_facts(job, now), *_version_facts(job, versions, now)):
+    for key, text in (*_facts(job, now), *_version_facts(job, versions, now), *checkpoint.facts(sight, now)):
         print_hanging(screen, Text.assemble((f"  {key:<{KEY_WIDTH}}", "dim")), plain(text))
     happened = happenings([job])[-EVENTS_SHOWN:]
     if happened:

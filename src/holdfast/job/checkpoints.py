@@ -167,7 +167,7 @@ def _sink(writer: Any, said: dict[str, Any], notes: _Notes) -> tuple[str, str]:
     if "tableName" in said:
         return "table", ""
     format = said.get("format") or notes.format or _session(writer).conf.get(DEFAULT_FORMAT, "parquet")
-    return str(format).lower(), str(said.get("path") or notes.path or "")
+    return str(format), str(said.get("path") or notes.path or "")
 
 
 def _session(writer: Any) -> Any:

@@ -17,12 +17,11 @@ class Started:
         self._queries: dict[str, dict[str, str]] = {}
 
     def note(self, query: Any, location: str | None, format: str, path: str) -> None:
-        """Without a location there is nothing that a later attempt could go on from; that is noted by an empty list."""
+        """Without a location there is nothing that a later attempt could go on from. That has to be known as well."""
         name = str(query.name or "")
         note = {"label": name or str(query.id), "location": location or "", "name": name, "format": format, "path": path}
         with self._lock:
-            if location:
-                self._queries.pop(location, None)
-                self._queries[location] = note
+            self._queries.pop(note["location"], None)
+            self._queries[note["location"]] = note
             newest = list(self._queries.values())[-QUERIES_MAX:]
             control.write(self._directory, "queries.json", {"queries": newest})

@@ -28,6 +28,11 @@ PYTHON_CONF = "spark.pyspark.python"
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
+def checkpoint_root(spec: Spec, job: str, storage: str) -> str:
+    """Of a job's checkpoints, as Spark spells it."""
+    return dict(spec.conf).get(CHECKPOINT_CONF) or checkpoint_of(storage, job)
+
+
 class Command:
     def __init__(self, run: Run, spec: Spec, directory: Path, storage: Storage, *, archives: Archives | None = None) -> None:
         self._run = run
@@ -35,7 +40,7 @@ class Command:
         self._directory = directory
         self._storage = storage
         self._archives = archives
-        self.checkpoint = dict(spec.conf).get(CHECKPOINT_CONF) or checkpoint_of(str(storage.location), run.job)
+        self.checkpoint = checkpoint_root(spec, run.job, str(storage.location))
         self.work = directory / WORK
         self.archive: Path | None = None
         """The class archive that the driver was told to use, once it has its environment."""

@@ -16,9 +16,9 @@ def with_notes(known: Known, notes: dict[str, Any], progress: dict[str, Any] | N
         texts = {name: query.get(name) for name in ("location", "name", "format", "path")}
         if not all(isinstance(text, str) and len(text) <= TEXT_MAX and text.isprintable() for text in texts.values()):
             continue
-        if texts["location"]:
-            location = str(texts.pop("location")).rstrip("/")
-            known = known.with_another(KnownQuery(location, batch_id=batches.get(str(query.get("label"))), **texts))  # type: ignore[arg-type]
+        location = str(texts.pop("location")).rstrip("/")
+        batch_id = batches.get(str(query.get("label"))) if location else None
+        known = known.with_another(KnownQuery(location, batch_id=batch_id, **texts))  # type: ignore[arg-type]
     return known
 
 

@@ -1,6 +1,6 @@
 """Is the checkpoint what the last attempt left? Asked before each attempt: what cannot be trusted is not run from.
 
-Blocks, and reads only; the one thing that is changed is a torn plan that is moved aside, where its batch surely had no effect.
+Blocks, and reads only. The one thing that it changes: torn offsets are moved aside, where their batch surely had no effect.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Verification:
         for location, query in found.items():
             yield _Place(location, root, query)
         for each in known.queries:
-            if each.location not in found and (place := self._elsewhere(each)) is not None:
+            if each.location and each.location not in found and (place := self._elsewhere(each)) is not None:
                 yield place
 
     def _elsewhere(self, known: KnownQuery) -> _Place | None:
@@ -127,6 +127,6 @@ def _vanished(reached: int) -> str:
 
 def _with_what_was_reported(known: Known, reached: int | None) -> Known:
     """The report tells of one batch, without a query. With one query it is clear whose it was."""
-    if reached is None or len(known.queries) != 1 or known.queries[0].batch_id is not None:
+    if reached is None or len(known.queries) != 1 or not known.queries[0].location:
         return known
     return known.with_another(replace(known.queries[0], batch_id=reached))

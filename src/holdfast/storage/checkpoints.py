@@ -26,7 +26,7 @@ class Checkpoints:
         return [record_of(Query, fields) for fields in self._call("examine")]
 
     def set_aside(self, query: Query, batch: int, attempt: int) -> str:
-        """Moves a torn plan to where nobody takes it for one; nothing is ever deleted. Gives its new name."""
+        """Moves torn offsets to where nobody takes them for good; nothing is ever deleted. Gives its new name."""
         return str(self._call("set_aside", place=query.place, batch=batch, attempt=attempt))
 
 

@@ -39,7 +39,7 @@ class Examiner:
         return dataclasses.asdict(sink_of(self._with_logs(tree, newest, "")))
 
     def set_aside(self, place: str, batch: int, attempt: int) -> str:
-        """The plan of a batch, and its checksums. Says where it is now, relative to the checkpoint."""
+        """The offsets of a batch, and their checksums. Says where it is now, relative to the checkpoint."""
         if type(batch) is not int or batch < 0 or type(attempt) is not int or ".." in place.split("/"):
             raise Refused(f"'{place}' has no batch {batch!r} that could be set aside")
         source = f"{query.OFFSETS}/{batch}"

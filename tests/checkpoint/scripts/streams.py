@@ -52,10 +52,10 @@ def run(kind: str, folder: Path) -> None:
     query.awaitTermination()
 
 
-def output(kind: str, folder: Path) -> list[list[object]]:
+def output(kind: str, folder: Path) -> object:
     if kind == "totals":
         state = spark.read.format("statestore").load(str(folder / "checkpoint"))
-        return sorted([row.key.key, row.value["count"]] for row in state.collect())
+        return sorted([row["key"][0], row["value"][0]] for row in state.collect())
     columns = ["n"] if kind == "rows" else ["start", "key", "count"]
     return sorted(list(row) for row in spark.read.parquet(str(folder / "out")).select(*columns).collect())
 
@@ -71,6 +71,7 @@ else:
         kind, _, folder = line.partition(" ")
         try:
             run(kind, Path(folder))
-            print("RESULT", json.dumps({"folder": folder, "output": output(kind, Path(folder))}), flush=True)
+            result_of = {"output": output(kind, Path(folder))}
         except Exception as error:  # noqa: BLE001 whatever Spark has to say
-            print("RESULT", json.dumps({"folder": folder, "failed": " ".join(str(error).split())[:300]}), flush=True)
+            result_of = {"failed": " ".join(str(error).split())[:300]}
+        sys.stdout.write(f"RESULT {json.dumps({'folder': folder, **result_of})}\n")
