@@ -100,7 +100,8 @@ class _Server:
         from pyspark.sql.connect.session import SparkSession
 
         port = getattr(_java(self._spark, _SERVICE), "MODULE$").localPort()
-        session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}/;token={self._token}").create()
+        # By this name, and no other, PySpark's client takes a token without TLS.
+        session = SparkSession.builder.remote(f"sc://localhost:{port}/;token={self._token}").create()
         try:
             yield session
         finally:
