@@ -1,0 +1,54 @@
+"""Drivers for a standalone Spark cluster that does not give them what they need, yet or at all."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.job import Ending
+from holdfast.runner.classify import classify
+from tests.cluster.standalone import LOOPBACK, Standalone
+from tests.job.drivers import CONF, WITHIN_S, Driver
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+
+COUNT = "from holdfast.job import context\nprint('COUNTED', context().spark.range(7).count())\n"
+NO_RESOURCES = "Initial job has not accepted any resources"
+"""What Spark says every 15 seconds."""
+
+
+def on(master: str) -> str:
+    return CONF.replace("local[2]", master).replace(
+        "pyspark-shell", f"--conf spark.driver.host={LOOPBACK} --conf spark.executor.memory=512m pyspark-shell"
+    )
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Something that takes connections like a Master, and never says a word, like one that only stands by."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        yield f"spark://{LOOPBACK}:{server.getsockname()[1]}"
+
+
+def test_a_driver_that_no_master_answers_is_lost_and_not_failed(driver: Driver, silent: str) -> None:
+    code = driver.run(COUNT, PYSPARK_SUBMIT_ARGS=on(silent))
+    outcome = classify(
+        status=code << 8, end=driver.end(), tail=driver.output(), stop_asked=False, oom_kills=False, master=silent
+    )
+    assert outcome.ending is Ending.LOST, driver.output()[-3000:]
+    assert outcome.reason == f"the Spark Master is away: none answered at {silent}, and Spark gave up"
+
+
+def test_a_driver_that_waits_for_room_is_left_alone(driver: Driver, tmp_path: Path) -> None:
+    """It has no executor for longer than one without a Master would be given, but its Master knows it."""
+    with Standalone(tmp_path / "cluster", workers=0) as spark:
+        driver.start(driver.put(COUNT), PYSPARK_SUBMIT_ARGS=on(spark.url))
+        eventually(
+            lambda: driver.output().count(NO_RESOURCES) >= 4 or not driver.alive(), WITHIN_S, "it has waited for a minute"
+        )
+        assert driver.alive(), driver.output()[-3000:]
+        spark.start_worker()
+        assert driver.wait() == 0, driver.output()[-3000:]
+    assert "COUNTED 7" in driver.output()
