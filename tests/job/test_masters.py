@@ -1,11 +1,13 @@
 """Drivers for a standalone Spark cluster that does not give them what they need, yet or at all."""
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.job.master import PATIENCE_S
 from holdfast.model.job import Ending
 from holdfast.runner.classify import classify
 from tests.cluster.standalone import LOOPBACK, Standalone
@@ -15,6 +17,13 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 COUNT = "from holdfast.job import context\nprint('COUNTED', context().spark.range(7).count())\n"
+STREAM = """
+from holdfast.job import context
+
+ctx = context()
+rows = ctx.spark.readStream.format("rate").load()
+ctx.run(rows.writeStream.format("noop").option("checkpointLocation", ctx.checkpoint).trigger(processingTime="1 second").start())
+"""
 NO_RESOURCES = "Initial job has not accepted any resources"
 """What Spark says every 15 seconds."""
 
@@ -52,3 +61,32 @@ def test_a_driver_that_waits_for_room_is_left_alone(driver: Driver, tmp_path: Pa
         spark.start_worker()
         assert driver.wait() == 0, driver.output()[-3000:]
     assert "COUNTED 7" in driver.output()
+
+
+def test_a_driver_goes_on_under_a_master_that_remembers_it(driver: Driver, tmp_path: Path) -> None:
+    """It is given another executor by the new Master, so it has every reason to live on without one meanwhile."""
+    with Standalone(tmp_path / "cluster", workers=1, recovery=True) as spark:
+        driver.start(driver.put(STREAM), PYSPARK_SUBMIT_ARGS=on(spark.url))
+        advances(driver)
+        spark.kill_master()
+        spark.start_master()
+        assert spark.master is not None
+        spark.master.until_logged("Recovery complete")
+        spark.kill_worker(spark.workers[0])
+        enough = time.monotonic() + 1.5 * PATIENCE_S
+        eventually(lambda: time.monotonic() > enough or not driver.alive(), WITHIN_S, "it has had no executor for long")
+        assert driver.alive(), driver.output()[-3000:]
+        spark.start_worker()
+        advances(driver)
+        driver.ask_to_stop()
+        assert driver.wait() == 0, driver.output()[-3000:]
+    assert driver.end()["how"] == "stopped"
+
+
+def advances(driver: Driver) -> None:
+    def batch() -> int:
+        assert driver.alive(), driver.output()[-3000:]
+        return int((driver.progress() or {}).get("batch_id") or 0)
+
+    last = batch()
+    eventually(lambda: batch() > last + 2, WITHIN_S, f"batches after {last}")
