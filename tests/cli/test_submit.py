@@ -92,6 +92,8 @@ BAD = [
     (["{dir}/binary.py"], "is not Python"),
     (["{dir}/deep.py"], "is not Python"),
     (["{dir}/large.py"], "larger than"),
+    (["{dir}/broken.yml"], "is not YAML, line 1"),
+    (["{dir}/empty.yml"], "is no pipeline"),
     (["{script}", "--restart", "sometimes"], "is no restart strategy"),
     (["{script}", "--restart", "fixed:x:1s"], "not a number of restarts"),
     (["{script}", "--name", "a/b"], "cannot be the name of a job"),
@@ -120,6 +122,8 @@ def test_what_cannot_work_is_refused_before_anything_is_sent(
 ) -> None:
     (tmp_path / "broken.py").write_text("x = 1\nx = (\n")
     (tmp_path / "binary.py").write_bytes(b"\x00\x01\xff")
+    (tmp_path / "broken.yml").write_text("name: [")
+    (tmp_path / "empty.yml").write_text("")
     (tmp_path / "deep.py").write_text("(" * 100_000 + ")" * 100_000)
     (tmp_path / "data.csv").write_text("1")
     os.mkfifo(tmp_path / "pipe")

@@ -4,10 +4,12 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.zk.embedded.java import find_jars, find_java
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
+from tests.cluster.jobs import NOTHING
 from tests.cluster.sightings import children_of, command_of
 from tests.waiting import eventually
 
@@ -20,11 +22,12 @@ WORKER_MB = 700
 class Daemon:
     """A Master or a Worker: one Java process, and what it logs."""
 
-    def __init__(self, directory: Path, kind: str, *arguments: str) -> None:
+    def __init__(self, directory: Path, kind: str, *arguments: str, properties: Mapping[str, str] = NOTHING) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.log = directory / "log"
         jars = find_jars()
         command = [str(find_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
+        command += [f"-D{key}={value}" for key, value in properties.items()]
         environment = {
             **os.environ,
             "SPARK_HOME": str(jars.parent),
@@ -65,10 +68,15 @@ class Daemon:
 
 
 class Standalone:
-    """From `with` to its end. The Master has no recovery: started again, it knows nothing of its applications."""
+    """From `with` to its end. A Master without recovery that is started again knows nothing of its applications."""
 
-    def __init__(self, directory: Path, *, workers: int = 2) -> None:
+    def __init__(self, directory: Path, *, workers: int = 2, recovery: bool = False) -> None:
         self._directory = directory
+        remembering = {
+            "spark.deploy.recoveryMode": "FILESYSTEM",
+            "spark.deploy.recoveryDirectory": str(directory / "recovery"),
+        }
+        self._properties = remembering if recovery else NOTHING
         self._port = Ports.pick().client
         self._count = workers
         self._started = 0
@@ -95,8 +103,8 @@ class Standalone:
 
     def start_master(self) -> None:
         arguments = ("--host", LOOPBACK, "--port", str(self._port), "--webui-port", "0")
-        self.master = Daemon(self._directory / "master", "master.Master", *arguments)
-        self.master.until_logged("New state: ALIVE")
+        self.master = Daemon(self._directory / "master", "master.Master", *arguments, properties=self._properties)
+        self.master.until_logged("I have been elected leader!")
 
     def kill_master(self) -> None:
         assert self.master is not None

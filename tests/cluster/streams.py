@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from tests.cluster.jobs import ENDED, FIRST_BATCH_S, NOTHING, SCRIPTS, Attempt, Jobs, until
 from tests.cluster.sightings import Life, Sightings
@@ -72,7 +73,8 @@ def output_of(directory: Path) -> Counter[str]:
     lines: Counter[str] = Counter()
     for name in chosen:
         for entry in (log / name).read_text().splitlines()[1:]:
-            lines.update(Path(json.loads(entry)["path"].removeprefix("file:")).read_text().splitlines())
+            path = unquote(json.loads(entry)["path"].removeprefix("file:"))
+            lines.update(Path(path).read_text().splitlines())
     return lines
 
 

@@ -64,5 +64,8 @@ def test_a_pipeline_that_fails_says_of_what(driver: Driver) -> None:
     driver.start(file, PYSPARK_SUBMIT_ARGS=reading_from(driver.work))
     assert driver.wait() == 1
     end = driver.end()
-    assert (end["how"], end["started"]) == ("failed", True)
-    assert "no_such" in end["reason"], end
+    assert (end["how"], end["condition"]) == ("failed", "UNRESOLVED_COLUMN.WITH_SUGGESTION")
+    assert end["reason"].startswith(
+        "its pipeline failed: Failed to resolve flow: 'spark_catalog.default.hottest': [UNRESOLVED_COL"
+    )
+    assert "no_such" in end["reason"]

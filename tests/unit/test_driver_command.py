@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def test_code_is_fetched_into_the_attempts_own_folder(tmp_path: Path) -> None:
     some.fetch()
     assert (tmp_path / "attempt" / "code" / "job.py").read_text() == "print('hello')\n"
     assert some.work.is_dir()
+
+
+def test_a_pipeline_is_laid_out_as_it_was(tmp_path: Path) -> None:
+    some = command(tmp_path, script="pipeline.yml")
+    with pytest.raises(Refused, match="cannot be unpacked"):
+        some.fetch()
+    package = tmp_path / "package.zip"
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("pipeline.yml", "name: words\n")
+        archive.writestr("flows/one.sql", "SELECT 1")
+    storage = open_storage(str(tmp_path / "storage"))
+    Command(RUN, Spec("words", "pipeline.yml", storage.put(package)), tmp_path / "attempt", storage).fetch()
+    assert (tmp_path / "attempt" / "code" / "flows" / "one.sql").read_text() == "SELECT 1"
+    assert some.line[-1] == str(tmp_path / "attempt" / "code" / "pipeline.yml")
 
 
 def test_code_that_is_gone_is_said_to_be(tmp_path: Path) -> None:

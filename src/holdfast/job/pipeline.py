@@ -7,13 +7,14 @@ nobody else. So its streams can be watched and stopped like those of any script,
 import contextlib
 import importlib.util
 import os
+import re
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import Refused
+from holdfast.errors import HoldfastError, Refused
 from holdfast.job.log import say
 from holdfast.job.queries import Queries
 
@@ -22,6 +23,9 @@ NEEDED = ("yaml", "grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
 CATALOG = "spark.sql.catalogImplementation"
 WAREHOUSE = "spark.sql.warehouse.dir"
 METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
+_ERROR = "\nError: "
+_PLAN = " SQLSTATE: "
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]")
 _WRAPPER = "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
@@ -46,7 +50,40 @@ def run(file: str, checkpoint: str, queries: Queries) -> None:
         events = spark_connect_pipeline.start_run(
             session, graph, full_refresh=[], full_refresh_all=False, refresh=[], dry=False, storage=spec.storage
         )
-        spark_connect_pipeline.handle_pipeline_events(events)
+        heard = _Heard(events)
+        try:
+            spark_connect_pipeline.handle_pipeline_events(iter(heard))
+        except Exception as error:
+            if heard.failure is None:
+                raise
+            raise heard.failure from error
+
+
+class FlowFailed(HoldfastError):
+    """What a flow failed of. The exception that Spark ends with says only that some flow did."""
+
+    def __init__(self, message: str) -> None:
+        what, _, why = message.partition(_ERROR)
+        conditions = [name for name in _CONDITION.findall(why) if name != "STREAM_FAILED"]
+        self._condition = conditions[-1] if conditions else ""
+        super().__init__(f"its pipeline failed: {what.rstrip('. ')}: {why.partition(_PLAN)[0]}")
+
+    def getCondition(self) -> str:
+        return self._condition
+
+
+class _Heard:
+    """The events of a run, passed on as they come, and the last of them that told of a failure."""
+
+    def __init__(self, events: Iterator[dict[str, Any]]) -> None:
+        self._events = events
+        self.failure: FlowFailed | None = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for result in self._events:
+            if "pipeline_event_result" in result and _ERROR in (said := result["pipeline_event_result"].event.message):
+                self.failure = FlowFailed(said)
+            yield result
 
 
 def _described(file: Path, checkpoint: str) -> dict[str, Any]:
@@ -100,7 +137,9 @@ class _Server:
         from pyspark.sql.connect.session import SparkSession
 
         port = getattr(_java(self._spark, _SERVICE), "MODULE$").localPort()
-        session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}/;token={self._token}").create()
+        # By this name, and no other, PySpark's client takes a token without TLS.
+        builder = SparkSession.builder.remote(f"sc://localhost:{port}/;token={self._token}")
+        session = builder.config("spark.sql.connect.serverStacktrace.enabled", "false").create()
         try:
             yield session
         finally:

@@ -32,7 +32,6 @@ _DATA_LOST = re.compile(r"data may have been lost", re.IGNORECASE)
 _WORKER_CRASHED = re.compile(r"Python worker exited unexpectedly")
 _SPARK_ENDED_IT = re.compile(r"Application has been killed\. Reason: (.+)$", re.MULTILINE)
 _MASTERS_SILENT = "All masters are unresponsive"
-_SILENT_MASTER = re.compile(r"Failed to connect to master (\S+)")
 _NOT_INSTALLED = re.compile(r"No module named '?holdfast")
 _JAVA_REFUSED = re.compile(r'^(?:Exception in thread "main" |Error: )(.+)$', re.MULTILINE)
 _EXCEPTION_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (?P<message>.+)$", re.MULTILINE)
@@ -64,13 +63,18 @@ class _Words:
         )
 
 
-def classify(*, status: int, end: Mapping[str, Any] | None, tail: str, stop_asked: bool, oom_kills: bool) -> Outcome:
-    """`status` is the driver's wait status; `oom_kills`, whether the kernel killed anything on this machine to free memory."""
+def classify(
+    *, status: int, end: Mapping[str, Any] | None, tail: str, stop_asked: bool, oom_kills: bool, master: str = ""
+) -> Outcome:
+    """`status` is the driver's wait status; `oom_kills`, whether the kernel killed anything on this machine to free memory.
+
+    `master` is the one that the job names, if it does.
+    """
     words, tail = _Words.read(end), tail[-TAIL_MAX:] if isinstance(tail, str) else ""
     if words is not None and words.how == "stopped":
         return _outcome(Ending.STOPPED, words.reason or "it stopped at a batch boundary, as asked")
     if not os.WIFSIGNALED(status) and (told := _SPARK_ENDED_IT.findall(tail)):
-        return _ended_by_spark(told[-1], tail)
+        return _ended_by_spark(told[-1], master)
     if words is not None and words.how == "failed":
         return _failed(words, tail, oom_kills=oom_kills)
     if os.WIFSIGNALED(status):
@@ -91,12 +95,12 @@ def _killed(number: int, *, stop_asked: bool, oom_kills: bool) -> Outcome:
     return _outcome(Ending.KILLED, f"it was killed by {_name(number)}")
 
 
-def _ended_by_spark(why: str, tail: str) -> Outcome:
+def _ended_by_spark(why: str, master: str) -> Outcome:
     """A standalone cluster had no use for it. What the script makes of that is anything, even an orderly end."""
     if _MASTERS_SILENT not in why:
         return _outcome(Ending.FAILED, f"its Spark cluster ended it: {why}")
-    names = ", ".join(dict.fromkeys(_SILENT_MASTER.findall(tail)))
-    return _outcome(Ending.LOST, f"the Spark Master is away: none answered{f' at {names}' if names else ''}, and Spark gave up")
+    where = f" at {master}" if master else ""
+    return _outcome(Ending.LOST, f"the Spark Master is away: none answered{where}, and Spark gave up")
 
 
 def _failed(words: _Words, tail: str, *, oom_kills: bool) -> Outcome:

@@ -19,7 +19,7 @@ from holdfast.runner.archive import Archives
 from holdfast.runner.classify import classify
 from holdfast.runner.command import Command
 from holdfast.runner.lease import Run
-from holdfast.runner.master import check_master
+from holdfast.runner.master import check_master, master_of
 from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
 from holdfast.runner.noted import is_news, with_notes
 from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
@@ -127,7 +127,7 @@ class DriverWork:
             await self._supervision.emptied
             await self._carry(claims, last=True)
             self._blame(command.archive)
-            return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills)
+            return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills, master=master_of(spec))
         finally:
             await self._supervision.close()
 
@@ -196,7 +196,7 @@ class DriverWork:
                 self._log.warning("code not fetched yet", problem=str(error))
                 await asyncio.sleep(FETCH_AGAIN_S)
 
-    def _judge(self, status: int, died_at: float, *, oom: bool) -> Outcome:
+    def _judge(self, status: int, died_at: float, *, oom: bool, master: str) -> Outcome:
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         if self._cause is not None and killed:
             return self._cause
@@ -205,7 +205,8 @@ class DriverWork:
         tail = self._supervision.tail() if self._supervision is not None else ""
         if self._supervision is not None and self._supervision.lost and killed:
             return Outcome(Ending.LOST, "its watchdog was killed, and the driver with it")
-        return classify(status=status, end=self._read("end.json"), tail=tail, stop_asked=self._stop_asked, oom_kills=oom)
+        end = self._read("end.json")
+        return classify(status=status, end=end, tail=tail, stop_asked=self._stop_asked, oom_kills=oom, master=master)
 
     def _blame(self, archive: Path | None) -> None:
         if self._archives is None or archive is None or self._supervision is None:

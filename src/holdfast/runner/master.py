@@ -17,6 +17,11 @@ _STANDALONE = "spark://"
 _ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 
 
+def master_of(spec: Spec) -> str:
+    """Empty if the job does not say."""
+    return dict(spec.conf).get(MASTER_CONF, "")
+
+
 def addresses(master: str) -> list[tuple[str, int]]:
     """Where the Masters of `spark://HOST:PORT,HOST:PORT…` are. What is no such URL has none, and Spark says what is wrong."""
     if not master.startswith(_STANDALONE):
@@ -27,8 +32,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
 
 async def check_master(spec: Spec) -> None:
     """Raises Unavailable if a job is for a standalone cluster and none of its Masters accepts a connection."""
-    master = dict(spec.conf).get(MASTER_CONF, "")
-    places = addresses(master)
+    places = addresses(master := master_of(spec))
     if places and not any(await asyncio.gather(*(_accepts(host, port) for host, port in places))):
         raise Unavailable(f"the Spark Master is away: nobody answers at {master}")
 
