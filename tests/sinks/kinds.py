@@ -11,6 +11,7 @@ DELTA_CONF = {
     "spark.jars.packages": DELTA_PACKAGE,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
 }
 HAS_DELTA = pyspark.__version__.startswith("4.2.")
 """No release of Delta Lake works with a later Spark (docs/decisions/0016). `make test-delta` runs with an earlier one."""

@@ -24,7 +24,7 @@ from tests.waiting import eventually
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "3"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(1, 10**6)
-FILES = 5
+FILES = 3
 """New input for each attempt."""
 LONGEST_S = 1.5
 """From the last batch that is waited for until the kill: as long as a batch takes, or longer."""

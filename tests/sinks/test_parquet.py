@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from holdfast.errors import OutputRefused, Refused
 from holdfast.sinks import parquet
 from holdfast.sinks.claims import Claim
-from holdfast.sinks.directory import Directory, Written
+from holdfast.sinks.directory import CLAIMS_KEPT, Directory, Written
 from holdfast.sinks.hadoop import Folder
 from holdfast.sinks.ledger import Owner
 from tests.sinks.outputs import ParquetOutput
@@ -92,6 +92,16 @@ def test_what_a_dead_driver_had_staged_is_cleared_away(spark: SparkSession, tmp_
     stage(spark, directory, claim(1), 1)
     assert directory.take(claim(2))
     assert sorted(file.name for file in (path / "_holdfast").iterdir() if file.is_dir()) == ["claim-1", "claim-2"]
+
+
+def test_old_claims_are_forgotten_and_still_do_not_count_as_newest(spark: SparkSession, tmp_path: Path) -> None:
+    directory = Directory(Folder(spark, str(tmp_path / "out")))
+    last = CLAIMS_KEPT + 2
+    for number in range(1, last + 1):
+        assert directory.take(claim(number))
+    kept = sorted(int(file.name.removeprefix("claim-")) for file in (tmp_path / "out" / "_holdfast").glob("claim-*"))
+    assert kept == list(range(3, last + 1))
+    assert directory.is_newest(claim(last)) and not directory.is_newest(claim(1))
 
 
 def test_loose_files_are_not_hidden_behind_batches(spark: SparkSession, stream: Stream, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from holdfast.sinks.ledger import Owner, Recorded
 FOLDER = "_holdfast"
 RECORD = "_holdfast.json"
 """In each batch. Spark's readers pass over names that begin so."""
+CLAIMS_KEPT = 20
 OTHER_LOGS = ("_spark_metadata", "_delta_log")
 """By these, readers would not look at the batches at all."""
 _BATCH = re.compile(r"batch=(\d{1,18})")
@@ -97,13 +98,17 @@ class Directory:
         # Who comes second in a race finds his own inside the other's, or nowhere: what stands there now is who won.
         if self._claim(claim.number) != claim:
             return False
-        for number in _numbers(self._folder.names(FOLDER), _STAGING):
+        names = self._folder.names(FOLDER)
+        for number in _numbers(names, _STAGING):
             if number < claim.number:
                 self._revoke(number, claim)
+        for number in _numbers(names, _CLAIM):
+            if number <= claim.number - CLAIMS_KEPT:
+                self._folder.remove(_claim_name(number))
         return True
 
     def is_newest(self, claim: Claim) -> bool:
-        return not self._folder.exists(_claim_name(claim.number + 1))
+        return max(_numbers(self._folder.names(FOLDER), _CLAIM), default=0) <= claim.number
 
     def _revoke(self, number: int, claim: Claim) -> None:
         revoked = f"{FOLDER}/revoked-{number}-{claim.nonce}"
