@@ -72,9 +72,7 @@ def _version_as_json(version: Version) -> dict[str, Any]:
     return {"version": version.number, "at": iso(version.made_ms / 1000), "by": version.by, "spec": spec}
 
 
-def _print(
-    screen: Console, job: Job, view: ClusterView, versions: list[Version], sight: checkpoint.Sight, now: float
-) -> None:
+def _print(screen: Console, job: Job, view: ClusterView, versions: list[Version], sight: checkpoint.Sight, now: float) -> None:
     screen.print(_verdict(job, now))
     for remark in _remarks(job, view, now):
         screen.print(Text(plain(remark), style="yellow"))
