@@ -78,7 +78,7 @@ CAUGHT = {
     "a job without state is started": 39,
     "a job without its name is started": 279,
     "a lease that does not check the attempt": 74,
-    "a lease that does not check what is wanted": 1188,
+    "a lease that does not check what is wanted": 1560,
     "a number runs twice": 17,
     "a missing lease believed": 362,
     "a report without the lease": 33,
@@ -92,8 +92,8 @@ CAUGHT = {
     "garbage taken for a new job": 279,
     "attempts begin again at 1": 39,
     "an order believed": 87,
-    "a session closed before the driver is dead": 4,
-    "certified before everything is gone": 4,
+    "a session closed before the driver is dead": 36,
+    "certified before everything is gone": 36,
     "the end of a pipe taken for death": 21,
     "a tree ended without its watchdog": 346,
     "margin too small": 26,
@@ -110,7 +110,7 @@ CAUGHT = {
     "the promise of some taken for that of all": 51,
     "the next attempt outside the failsafe set": 3,
     "a set that may have been written is forgotten": 435,
-    "failures forgotten by a new leader": 104,
+    "failures forgotten by a new leader": 721,
     "back-off forgotten by a new leader": 1345,
 }
 """For each variant, a schedule that caught it once. It is tried first."""

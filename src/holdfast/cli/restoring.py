@@ -15,8 +15,6 @@ from holdfast.savepoint import Manifest, Savepoints
 from holdfast.savepoint.savepoints import is_savepoint
 from holdfast.zk.jobs import Job, find_job
 
-ANCESTORS_MAX = 50
-
 
 class Restoration:
     """Everything that can be wrong with it is said before anything is stopped."""
@@ -39,11 +37,12 @@ class Restoration:
 
     @property
     def ancestors(self) -> tuple[str, ...]:
+        """The newest first. All of them: sinks count them, and go by the name of the oldest."""
         if self._savepoint is not None:
-            return (self._savepoint.job, *self._savepoint.ancestors)[:ANCESTORS_MAX]
+            return (self._savepoint.job, *self._savepoint.ancestors)
         if self._job is not None:
             older = self._job.spec.ancestors if self._job.spec is not None else ()
-            return (self._job.id, *older)[:ANCESTORS_MAX]
+            return (self._job.id, *older)
         return ()
 
     def prepare(self, fresh: JobId) -> None:

@@ -13,6 +13,8 @@ class Environment:
     name: str = ""
     attempt: int = 0
     """Only grows from one attempt of a job to the next: a sink may use it as a fencing token. 0 is nobody's."""
+    ancestors: tuple[str, ...] = ()
+    """The jobs whose checkpoint this one went on from, the newest first."""
     checkpoint: str = ""
     """The root of this job's checkpoints, a path or URI that Spark understands."""
     control: str = ""
@@ -32,6 +34,7 @@ class Environment:
             job=variables.get("HOLDFAST_JOB", ""),
             name=variables.get("HOLDFAST_NAME", ""),
             attempt=int(attempt),
+            ancestors=tuple(filter(None, variables.get("HOLDFAST_ANCESTORS", "").split(","))),
             checkpoint=variables.get("HOLDFAST_CHECKPOINT", ""),
             control=variables.get("HOLDFAST_CONTROL", ""),
         )

@@ -7,6 +7,8 @@ right after the batch before it. So batch ids are contiguous, and each batch is 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+GENERATION_BITS = 32
+"""Above these, the number of an attempt says how many jobs were there before its own, each going on from the one before."""
 NOBODY = "nobody"
 """How `adopt` names the owner of an output that does not say whose it is."""
 

@@ -2,14 +2,14 @@
 
 from holdfast.errors import HoldfastError, OutputRefused, Superseded
 from holdfast.sinks import ledger
-from holdfast.sinks.ledger import NOBODY, Batch, Owner, Refusal
+from holdfast.sinks.ledger import GENERATION_BITS, NOBODY, Batch, Owner, Refusal
 
 
 def refused(refusal: Refusal, batch: Batch, output: str) -> HoldfastError:
     """The error to raise, with the choices that there are."""
     match refusal:
         case ledger.Superseded(by):
-            return superseded(output, f"attempt {batch.attempt}", f"attempt {by}")
+            return superseded(output, named_attempt(batch.attempt), _successor(batch.attempt, by))
         case ledger.Foreign(None):
             return OutputRefused(
                 f"{output} exists already, and nothing there says whose it is: choose another place, or continue it with "
@@ -44,6 +44,15 @@ def refused(refusal: Refusal, batch: Batch, output: str) -> HoldfastError:
 
 def superseded(output: str, who: str, by: str) -> Superseded:
     return Superseded(f"{by} has taken over {output}, so {who} writes nothing more there")
+
+
+def named_attempt(attempt: int) -> str:
+    return f"attempt {attempt & ((1 << GENERATION_BITS) - 1)}"
+
+
+def _successor(attempt: int, by: int) -> str:
+    same = attempt >> GENERATION_BITS == by >> GENERATION_BITS
+    return named_attempt(by) if same else "a job that goes on from this one"
 
 
 def _named(owner: Owner | None) -> str:

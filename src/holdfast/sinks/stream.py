@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import Refused, Unavailable
 from holdfast.job.environment import Environment
 from holdfast.sinks.hadoop import Folder
-from holdfast.sinks.ledger import Batch, Owner
+from holdfast.sinks.ledger import GENERATION_BITS, Batch, Owner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,8 +22,18 @@ def batch_of(frame: "DataFrame", batch_id: int) -> Batch:
     if not query:
         raise Refused("a sink of Holdfast was called by something other than foreachBatch of a streaming query")
     environment = Environment.read()
-    owner = Owner(environment.job, str(query))
-    return Batch(owner, environment.attempt, batch_id, _digest(session, owner.query, batch_id))
+    owner = Owner(lineage(environment), str(query))
+    return Batch(owner, fence(environment), batch_id, _digest(session, owner.query, batch_id))
+
+
+def lineage(environment: Environment) -> str:
+    """A job that goes on from another's checkpoint goes on with its outputs, too: all of them have the name of the first."""
+    return environment.ancestors[-1] if environment.ancestors else environment.job
+
+
+def fence(environment: Environment) -> int:
+    """Grows with every attempt of a job, and from a job to the one that goes on from it."""
+    return (len(environment.ancestors) << GENERATION_BITS) + environment.attempt
 
 
 def _digest(session: Any, query: str, batch_id: int) -> str | None:

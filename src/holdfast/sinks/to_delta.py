@@ -9,7 +9,7 @@ from holdfast.job.log import say
 from holdfast.sinks.claims import Claim
 from holdfast.sinks.delta_table import LOOK_BACK, Look, Note, Table
 from holdfast.sinks.ledger import Batch, Refusal, Skip, decide
-from holdfast.sinks.refusal import refused, superseded
+from holdfast.sinks.refusal import named_attempt, refused, superseded
 from holdfast.sinks.stream import batch_of
 
 if TYPE_CHECKING:
@@ -64,4 +64,4 @@ class DeltaSink:
         raise Unavailable(f"others take {self._path} over and over again")
 
     def _superseded(self, batch: Batch) -> Exception:
-        return superseded(self._path, f"attempt {batch.attempt}", "a later one")
+        return superseded(self._path, named_attempt(batch.attempt), "a later one")

@@ -10,7 +10,7 @@ from holdfast.sinks.claims import Claim
 from holdfast.sinks.directory import Directory, Look, Written
 from holdfast.sinks.hadoop import Folder
 from holdfast.sinks.ledger import Batch, Refusal, Skip, decide
-from holdfast.sinks.refusal import refused, superseded
+from holdfast.sinks.refusal import named_attempt, refused, superseded
 from holdfast.sinks.stream import batch_of
 
 if TYPE_CHECKING:
@@ -99,4 +99,4 @@ class ParquetSink:
         return replace(held, last=held.next_number, written=written)
 
     def _superseded(self, batch: Batch) -> Exception:
-        return superseded(self._path, f"attempt {batch.attempt}", "a later one")
+        return superseded(self._path, named_attempt(batch.attempt), "a later one")
