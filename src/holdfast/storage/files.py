@@ -23,7 +23,7 @@ class Files(Protocol):
     """How much may be read to look at state, which can be large."""
 
     def walk(self, files_max: int) -> tuple[list[File], bool]:
-        """All plain files, and whether there were more than that many. None if the place is not there."""
+        """All plain files, and whether there were more than that many. Empty if the place is not there."""
 
     def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
         """Those that are there and not larger than the limit."""
@@ -48,9 +48,10 @@ class LocalFiles:
             while folders:
                 folder = folders.pop()
                 try:
-                    entries = list(os.scandir(self._root / folder))
+                    entries = sorted(os.scandir(self._root / folder), key=lambda entry: entry.name, reverse=True)
                 except FileNotFoundError:
                     continue
+                # In the order of names: a running query writes `offsets` before `commits`, so what is seen of it fits together.
                 for entry in entries:
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if not _is_text(path):
