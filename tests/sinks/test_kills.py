@@ -1,6 +1,7 @@
 """A job with state, SIGKILLed again and again while it writes: its output is that of one undisturbed batch over the same input.
 
-`HOLDFAST_KILLS=20 python -m pytest tests/sinks/test_kills.py` kills more often than the three times of a usual run.
+`HOLDFAST_KILLS=20 python -m pytest tests/sinks/test_kills.py` kills more often than the three times of a usual run, and
+`HOLDFAST_SEED` chooses the same input and the same moments, as far as a machine can repeat them.
 """
 
 import json
