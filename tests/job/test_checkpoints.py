@@ -47,21 +47,21 @@ def test_no_two_names_share_a_directory() -> None:
 
 
 def test_queries_without_a_name_are_numbered_by_the_order_of_starts() -> None:
-    places = Places("file:///root/")
-    assert [places.unnamed(), places.unnamed()] == ["file:///root/query-1", "file:///root/query-2"]
-    assert places.named("clicks") == "file:///root/clicks"
+    places = Places("file:///place/")
+    assert [places.unnamed(), places.unnamed()] == ["file:///place/query-1", "file:///place/query-2"]
+    assert places.named("clicks") == "file:///place/clicks"
 
 
 def test_a_query_that_did_not_start_gives_its_number_back() -> None:
-    places = Places("/root")
+    places = Places("/place")
     places.give_back(places.unnamed())
-    assert places.unnamed() == "/root/query-1"
+    assert places.unnamed() == "/place/query-1"
     places.give_back(places.named("clicks"))
-    assert places.unnamed() == "/root/query-2"
+    assert places.unnamed() == "/place/query-2"
 
 
 def test_queries_without_a_name_cannot_be_told_apart_if_several_threads_start_them() -> None:
-    places = Places("/root")
+    places = Places("/place")
     places.unnamed()
     said: list[str] = []
 
@@ -75,4 +75,4 @@ def test_queries_without_a_name_cannot_be_told_apart_if_several_threads_start_th
     thread.start()
     thread.join()
     assert said and "name them with queryName" in said[0]
-    assert places.named("clicks") == "/root/clicks"
+    assert places.named("clicks") == "/place/clicks"
