@@ -123,7 +123,6 @@ def test_what_is_wanted_but_cannot_be_read_is_refused(running: LaidOut, command:
 
 
 def test_what_is_not_available_yet_says_so(running: LaidOut) -> None:
-    assert "not available yet" in refusal(run(running, "stop", "words", "--savepoint"))
     assert "not available yet" in refusal(run(running, "resume", "words", "--offsets", "earliest"))
     assert word(running) == (Desired.RUN, False, 0)
 

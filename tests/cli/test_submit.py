@@ -112,7 +112,7 @@ BAD = [
     (["{script}", "--py-files", "{dir}/broken.py"], "is not Python"),
     (["{script}", "--py-files", "{dir}/data.csv"], "cannot be one of --py-files"),
     (["{script}", "--py-files", "{script}"], "have the same name"),
-    (["{script}", "--restore", "j1"], "not available yet"),
+    (["{script}", "--restore", "j1"], "there is no job 'j1'"),
 ]
 
 
