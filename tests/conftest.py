@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable, Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from holdfast.zk.embedded import Ensemble, Server, Settings
 
@@ -31,9 +32,19 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     try:
         ensemble.start()
         ensemble.wait_ready(60)
+        _make_common_ground(ensemble.servers[0])
         yield ensemble
     finally:
         ensemble.stop()
+
+
+def _make_common_ground(server: Server) -> None:
+    """The folder above all clusters, open to everybody: otherwise it belongs to whichever test is the first to need it."""
+    client = KazooClient(f"127.0.0.1:{server.client_port}")
+    client.start(20)
+    client.create("/holdfast")
+    client.stop()
+    client.close()
 
 
 @pytest.fixture
