@@ -14,6 +14,12 @@ from holdfast.storage.location import Location
 from holdfast.storage.remote import READ_AHEAD_BYTES, reached
 
 
+WRITE_BEHIND_BYTES = 8 << 20
+_SYNC_FILE_RANGE_WRITE = 2
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+
+
 class Files(Protocol):
     """Paths are relative, with slashes. Raises Unavailable, and FileNotFoundError for what is not there."""
 
@@ -83,14 +89,15 @@ class LocalFiles:
         with _saying(f"cannot write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb", buffering=0) as file:
-                yield lambda piece: _write_all(file.fileno(), piece)
+                behind = _WriteBehind(file.fileno())
+                yield behind.write
 
     def settle(self) -> None:
         """Once for all files: each by itself would take as long as the disk takes to answer, thousands of times."""
         with _saying(f"cannot write {self.shown}"):
             folder = os.open(self._root, os.O_RDONLY)
             try:
-                if ctypes.CDLL(None, use_errno=True).syncfs(folder) != 0:
+                if _LIBC.syncfs(folder) != 0:
                     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             finally:
                 os.close(folder)
@@ -172,9 +179,24 @@ class ArrowFiles:
         return ArrowFiles(self._location.joined(*names))
 
 
-def _write_all(descriptor: int, piece: memoryview) -> None:
-    while piece:
-        piece = piece[os.write(descriptor, piece) :]
+class _WriteBehind:
+    """Has the disk begin while there is more to come. Otherwise it would idle until all is there, and then be waited for."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._begun = 0
+        self._written = 0
+
+    def write(self, piece: memoryview) -> None:
+        while piece:
+            count = os.write(self._descriptor, piece)
+            self._written += count
+            piece = piece[count:]
+        waiting = self._written - self._begun
+        if waiting >= WRITE_BEHIND_BYTES:
+            # Only a hint: that all of it has arrived is what `settle` makes sure of, and where that fails it is told.
+            _LIBC.sync_file_range(self._descriptor, self._begun, waiting, _SYNC_FILE_RANGE_WRITE)
+            self._begun = self._written
 
 
 @contextlib.contextmanager
