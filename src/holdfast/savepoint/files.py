@@ -13,7 +13,6 @@ from holdfast.storage.digest import ReadInto, Write
 from holdfast.storage.location import Location
 from holdfast.storage.remote import READ_AHEAD_BYTES, reached
 
-
 WRITE_BEHIND_BYTES = 8 << 20
 _SYNC_FILE_RANGE_WRITE = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
