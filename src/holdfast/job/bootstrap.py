@@ -16,8 +16,9 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from holdfast.job import pipeline, stopping
+from holdfast.job import ahead, pipeline, stopping
 from holdfast.job.after_import import after_import
+from holdfast.job.ahead import JavaAhead
 from holdfast.job.checkpoints import Places, take_care_of
 from holdfast.job.ending import FINISHED, FORSAKEN, STOPPED, STOPPED_ABRUPTLY, End, LastWords
 from holdfast.job.environment import Environment
@@ -43,12 +44,14 @@ class Driver:
         self._watch = Watch(self._queries, self._stop, Progress(environment.control), forsaken=self._forsaken)
         self._started = Started(environment.control)
         self._words = LastWords(environment.control)
+        self._java = JavaAhead(environment.control)
         self._end: End | None = None
 
     def prepare(self) -> None:
         """All that must be so before the first line of the script."""
         # Registered before everything that the script registers, so it runs after all of that.
         atexit.register(self._say_the_end)
+        self._start_java()
         places = Places(self._environment.checkpoint) if self._environment.checkpoint else None
         after_import(
             {
@@ -56,6 +59,7 @@ class Driver:
                 "pyspark.sql.connect.streaming.readwriter": lambda module: self._change_writers(module, places),
                 "pyspark.sql.streaming.query": self._change_queries,
                 "pyspark.sql.connect.streaming.query": lambda module: stopping.notice_waiting(module, self._queries),
+                "pyspark.java_gateway": self._java.offer_to,
                 "pyspark.core.context": lambda module: stopping.let_queries_settle(module, self._queries, self._stop),
             }
         )
@@ -65,6 +69,11 @@ class Driver:
             with contextlib.suppress(AttributeError, ValueError, OSError):
                 stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._watch.start()
+
+    def _start_java(self) -> None:
+        with contextlib.suppress(OSError), open(self._script, "rb") as file:
+            if not pipeline.is_pipeline(self._script) and ahead.wanted_by(file.read(), os.environ):
+                self._java.start()
 
     def _change_writers(self, module: ModuleType, places: Places | None) -> None:
         take_care_of(module, places, self._queries, self._started)
@@ -143,6 +152,7 @@ class Driver:
             self._queries.settle()
 
     def _say_the_end(self) -> None:
+        self._java.forget()
         self._watch.finish()
         if self._end is None:
             self._end = self._stopped if self._stop.honoured or self._stop.seen else FINISHED
