@@ -37,6 +37,8 @@ KEYS = (
     Key("node.dir", str, None, "The node's own directory, on a local disk. Required."),
     Key("node.slots", int, 4, "How many slots of work this node offers."),
     Key("node.archives", str, "archives", "A directory, in `node.dir`, for class archives: drivers start faster. `off`: none."),
+    Key("node.connectors", str, "connectors", "A directory, in `node.dir`, for Spark's Kafka connector, fetched once."),
+    Key("node.maven", str, "", "The Maven repository it is fetched from. Default: Spark's, which is Maven Central."),
     Key("node.api", str, "127.0.0.1:0", "Where the node serves HTTP, `HOST:PORT`; port 0 picks a free one."),
     Key("zookeeper.session_timeout_s", float, 15.0, "The session timeout to ask for. The server grants 2 to 20 of its ticks."),
     Key("zookeeper.tick_s", float, 2.0, "The servers' `tickTime`."),
@@ -73,6 +75,8 @@ class Config:
     keep: Keep
     archives: Path | None
     """Where class archives are made and found; None if they are not wanted."""
+    connectors: Path
+    maven: str
 
 
 def load(path: Path) -> Config:
@@ -154,6 +158,8 @@ def _build(values: dict[str, Any], path: Path) -> Config:
         storage=values["cluster.storage"] or own_storage(Path(values["node.dir"])),
         stop_s=values["timing.stop_s"],
         archives=_archives(os.environ.get("HOLDFAST_ARCHIVES") or values["node.archives"], Path(values["node.dir"])),
+        connectors=(Path(values["node.dir"]) / (os.environ.get("HOLDFAST_CONNECTORS") or values["node.connectors"])).absolute(),
+        maven=values["node.maven"],
         keep=Keep(ended_s=values["cluster.keep_ended_s"], ended_max=values["cluster.keep_ended_max"]),
     )
 

@@ -18,7 +18,7 @@ from holdfast.model.job import Spec
 from holdfast.model.names import Attempt, JobId, NodeId
 from holdfast.node.archivist import Archivist
 from holdfast.runner.archive import Archives, java_options
-from holdfast.runner.command import Command
+from holdfast.runner.command import Command, Supplies
 from holdfast.runner.lease import Run
 from holdfast.storage import open_storage
 from tests.waiting import eventually, soon
@@ -60,7 +60,7 @@ def driver(archives: Archives, tmp_path: Path, *java: str) -> tuple[str, list[st
     conf = (("spark.master", "local[1]"), ("spark.driver.extraJavaOptions", own))
     spec = Spec("words", "job.py", storage.put(tmp_path / "job.py"), conf=conf)
     run = Run(JobId("j1"), Attempt(1), NodeId("n1"), "nonce")
-    command = Command(run, spec, tmp_path / "attempt", storage, archives=archives)
+    command = Command(run, spec, tmp_path / "attempt", storage, supplies=Supplies(archives=archives))
     command.fetch()
     done = subprocess.run(
         command.line,

@@ -17,7 +17,7 @@ from holdfast.model.job import Spec
 from holdfast.model.names import Attempt, JobId, NodeId
 from holdfast.runner.archive import FAILURES_MAX, FORGIVE_S, NEVER, Archives, Ground
 from holdfast.runner.archiving import make_if_missing, sweep
-from holdfast.runner.command import Command
+from holdfast.runner.command import Command, Supplies
 from holdfast.runner.lease import Run
 from holdfast.storage import open_storage
 
@@ -111,7 +111,8 @@ def options(archives: Archives | None, environ: dict[str, str], tmp_path: Path, 
     (tmp_path / "storage").mkdir()
     spec = Spec("words", "job.py", "0" * 64, conf=own)
     run = Run(JobId("j1"), Attempt(1), NodeId("n1"), "nonce")
-    some = Command(run, spec, tmp_path / "attempt", open_storage(str(tmp_path / "storage")), archives=archives)
+    storage, supplies = open_storage(str(tmp_path / "storage")), Supplies(archives=archives)
+    some = Command(run, spec, tmp_path / "attempt", storage, supplies=supplies)
     return some.environment(environ)["PYSPARK_SUBMIT_ARGS"]
 
 

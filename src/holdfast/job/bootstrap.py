@@ -16,11 +16,12 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from holdfast.job import ahead, pipeline, stopping
+from holdfast.errors import Unavailable
+from holdfast.job import ahead, connector, pipeline, stopping
 from holdfast.job.after_import import after_import
 from holdfast.job.ahead import JavaAhead
 from holdfast.job.checkpoints import Places, take_care_of
-from holdfast.job.ending import FINISHED, FORSAKEN, STOPPED, STOPPED_ABRUPTLY, End, LastWords
+from holdfast.job.ending import FINISHED, FORSAKEN, NOT_HERE, STOPPED, STOPPED_ABRUPTLY, End, LastWords
 from holdfast.job.environment import Environment
 from holdfast.job.failure import SENTENCE_MAX, describe, without_own_frames
 from holdfast.job.log import say
@@ -51,7 +52,6 @@ class Driver:
         """All that must be so before the first line of the script."""
         # Registered before everything that the script registers, so it runs after all of that.
         atexit.register(self._say_the_end)
-        self._start_java()
         places = Places(self._environment.checkpoint) if self._environment.checkpoint else None
         after_import(
             {
@@ -85,9 +85,14 @@ class Driver:
     def run(self) -> int:
         """The exit code."""
         try:
+            connector.provide(self._script, os.environ)
             program = self._program()
+        except Unavailable as error:
+            say(str(error))
+            return self._fail(End("failed", str(error), condition=NOT_HERE), 1)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return self._failed(error, started=False)
+        self._start_java()
         try:
             program()
             self._queries.wait()

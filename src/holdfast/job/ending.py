@@ -25,6 +25,8 @@ class End:
 
 FORSAKEN = "HOLDFAST_FORSAKEN"
 """The condition of a driver whose Spark cluster will never give it executors again."""
+NOT_HERE = "HOLDFAST_NOT_HERE"
+"""The condition of a driver whose node lacks something that another node, or this one later, may have."""
 FINISHED = End("finished", "its script ended")
 STOPPED = End("stopped", "it stopped at a batch boundary, as asked")
 STOPPED_ABRUPTLY = End("stopped", "it stopped as asked, but maybe within a batch, which then runs again")

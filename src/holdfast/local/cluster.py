@@ -70,6 +70,7 @@ class LocalCluster:
                 layout.node(f"n{number}"),
                 storage=layout.storage,
                 archives=layout.archives,
+                connectors=layout.connectors,
                 slots=wish.slots,
                 tick_ms=self._settings.tick_ms,
                 sync_limit=self._settings.sync_limit_ticks,

@@ -64,6 +64,10 @@ class Layout:
         """One place for all nodes: the same Java and Spark need one archive."""
         return self.directory / "archives"
 
+    @property
+    def connectors(self) -> Path:
+        return self.directory / "connectors"
+
     def node(self, id: str) -> Path:
         return self.directory / "nodes" / id
 

@@ -28,6 +28,7 @@ class LocalNode:
         *,
         storage: Path,
         archives: Path,
+        connectors: Path,
         slots: int,
         tick_ms: int,
         sync_limit: int,
@@ -37,6 +38,7 @@ class LocalNode:
         self.directory = directory
         self._storage = storage
         self._archives = archives
+        self._connectors = connectors
         self._slots = slots
         self._tick_ms = tick_ms
         self._sync_limit = sync_limit
@@ -94,6 +96,7 @@ class LocalNode:
                 f"dir = {json.dumps(str(self.directory), ensure_ascii=False)}",
                 f"slots = {self._slots}",
                 f"archives = {json.dumps(str(self._archives.absolute()), ensure_ascii=False)}",
+                f"connectors = {json.dumps(str(self._connectors.absolute()), ensure_ascii=False)}",
                 f'api = "{LOOPBACK}:{self._api_port(last)}"',
                 "[zookeeper]",
                 f"session_timeout_s = {SESSION_TIMEOUT_S}",

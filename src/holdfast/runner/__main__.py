@@ -12,6 +12,7 @@ from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.model.names import Attempt, JobId
 from holdfast.runner.archive import Archives
+from holdfast.runner.command import Supplies
 from holdfast.runner.driver import DriverWork
 from holdfast.runner.lease import Run
 from holdfast.runner.peers import HttpPeers
@@ -63,7 +64,11 @@ async def _run(run: Run, settings: config.Config, directory: Path, logger: log.L
             ensemble=settings.ensemble,
             clock=clock,
             log=logger,
-            archives=Archives(settings.archives) if settings.archives is not None else None,
+            supplies=Supplies(
+                archives=Archives(settings.archives) if settings.archives is not None else None,
+                connectors=settings.connectors,
+                maven=settings.maven,
+            ),
         ),
         peers=HttpPeers(lambda: runner.secret, logger),
         log=logger,

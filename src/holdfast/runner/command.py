@@ -3,9 +3,11 @@
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import Refused
+from holdfast.job import connector
 from holdfast.job.pipeline import is_pipeline
 from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
@@ -25,6 +27,8 @@ JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
 """A JVM that has run out of memory is of no use to anybody, and its ruins look alive."""
 PYTHON_CONF = "spark.pyspark.python"
 """The Python of the executors. Spark heeds it only where it starts that of the driver, too, which is ours to do here."""
+CONNECTOR_CONF = "holdfast.kafka.connector"
+"""`on`, `off` or a version, where what the job's Python says is not enough to know."""
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
@@ -33,13 +37,26 @@ def checkpoint_root(spec: Spec, job: str, storage: str) -> str:
     return dict(spec.conf).get(CHECKPOINT_CONF) or checkpoint_of(storage, job)
 
 
+@dataclass(frozen=True, slots=True)
+class Supplies:
+    """What a node keeps for all drivers."""
+
+    archives: Archives | None = None
+    connectors: Path | None = None
+    maven: str = ""
+    """Where connectors are fetched from, if not from where Spark does by itself."""
+
+
+NO_SUPPLIES = Supplies()
+
+
 class Command:
-    def __init__(self, run: Run, spec: Spec, directory: Path, storage: Storage, *, archives: Archives | None = None) -> None:
+    def __init__(self, run: Run, spec: Spec, directory: Path, storage: Storage, *, supplies: Supplies = NO_SUPPLIES) -> None:
         self._run = run
         self._spec = spec
         self._directory = directory
         self._storage = storage
-        self._archives = archives
+        self._supplies = supplies
         self.checkpoint = checkpoint_root(spec, run.job, str(storage.location))
         self.work = directory / WORK
         self.archive: Path | None = None
@@ -72,7 +89,8 @@ class Command:
         files = [str(self._directory / CODE / _plain(name)) for name, _ in self._spec.py_files]
         importable = [file for file in files if file.endswith((".zip", ".egg", ".whl"))]
         paths = [*importable, *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
-        self.archive = self._archives.find(kept) if self._archives is not None else None
+        archives = self._supplies.archives
+        self.archive = archives.find(kept) if archives is not None else None
         return {
             **kept,
             "HOLDFAST_JOB": run.job,
@@ -86,8 +104,17 @@ class Command:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYSPARK_SUBMIT_ARGS": self._submit_arguments(files),
             "PYTHONUNBUFFERED": "1",
+            **self._for_connectors(),
             **({"PYTHONPATH": ":".join(paths)} if paths else {}),
         }
+
+    def _for_connectors(self) -> dict[str, str]:
+        supplies = self._supplies
+        if supplies.connectors is None:
+            return {}
+        mirror = {connector.MIRROR: supplies.maven} if supplies.maven else {}
+        said = dict(self._spec.conf).get(CONNECTOR_CONF, "")
+        return {"HOLDFAST_CONNECTORS": str(supplies.connectors), "HOLDFAST_KAFKA_CONNECTOR": said, **mirror}
 
     def _submit_arguments(self, files: list[str]) -> str:
         own = dict(self._spec.conf)

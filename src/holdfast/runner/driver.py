@@ -15,9 +15,8 @@ from holdfast.files import write_atomically
 from holdfast.log import Log
 from holdfast.model.codec import Garbage, NewerSchema, decode, encode
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
-from holdfast.runner.archive import Archives
 from holdfast.runner.classify import classify
-from holdfast.runner.command import Command
+from holdfast.runner.command import NO_SUPPLIES, Command, Supplies
 from holdfast.runner.lease import Run
 from holdfast.runner.master import check_master, master_of
 from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
@@ -52,7 +51,7 @@ class DriverWork:
         ensemble: Ensemble,
         clock: Clock,
         log: Log,
-        archives: Archives | None = None,
+        supplies: Supplies = NO_SUPPLIES,
     ) -> None:
         self._run = run
         self._directory = directory
@@ -61,7 +60,7 @@ class DriverWork:
         self._ensemble = ensemble
         self._clock = clock
         self._log = log
-        self._archives = archives
+        self._supplies = supplies
         self._deadline = float("-inf")
         self._supervision: Supervision | None = None
         self._killing: asyncio.Task[None] | None = None
@@ -94,7 +93,7 @@ class DriverWork:
 
     async def _perform(self, spec: Spec, before: Report | None) -> Outcome:
         limit = limit_of(spec)
-        command = Command(self._run, spec, self._directory, self._storage, archives=self._archives)
+        command = Command(self._run, spec, self._directory, self._storage, supplies=self._supplies)
         place = in_storage(command.checkpoint, str(self._storage.location))
         claims = self._claims = Claims(place, note=lambda note: self._log.warning("claims", problem=note))
         await self._tell_an_earlier_end(claims, before)
@@ -209,9 +208,10 @@ class DriverWork:
         return classify(status=status, end=end, tail=tail, stop_asked=self._stop_asked, oom_kills=oom, master=master)
 
     def _blame(self, archive: Path | None) -> None:
-        if self._archives is None or archive is None or self._supervision is None:
+        archives = self._supplies.archives
+        if archives is None or archive is None or self._supervision is None:
             return
-        if self._archives.distrust(archive, self._supervision.tail()):
+        if archives.distrust(archive, self._supervision.tail()):
             self._log.warning("class archive removed", problem=f"Java has crashed, and {archive} may be why")
 
     # What the runner says meanwhile
