@@ -85,11 +85,11 @@ class Driver:
         assert self._process is not None
         return self._process.pid
 
-    def wait(self) -> int:
+    def wait(self, within_s: float = WITHIN_S) -> int:
         """Its exit code, or a signal's number below zero."""
         assert self._process is not None
         try:
-            return self._process.wait(WITHIN_S)
+            return self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the driver does not end:\n{self.output()[-3000:]}") from None
 

@@ -22,6 +22,8 @@ KILLS = int(os.environ.get("HOLDFAST_KILLS", "3"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(1, 10**6)
 FILES = 3
 """New input for each attempt."""
+BATCH_S = 10.0
+"""What a batch may take at the end, when both cores are busy."""
 LONGEST_S = 1.5
 """From the last batch that is waited for until the kill: as long as a batch takes, or longer."""
 SCRIPT = Path(__file__).parent / "scripts" / "windows.py"
@@ -56,6 +58,13 @@ def environment(kind: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYSPARK_SUBMIT_ARGS": " ".join([*conf, CONF]), **home}
 
 
+def why(driver: Driver) -> str:
+    """All that a driver says of failures, which may stand far above its last lines."""
+    said = driver.output()
+    causes = [line for line in said.splitlines() if "Caused by" in line or "Exception: " in line]
+    return "\n".join([f"seed {SEED}", *causes, said[-3000:]])
+
+
 def newest(driver: Driver) -> int:
     """The batch that it has planned last."""
     return max(batches(driver.checkpoint / "offsets"), default=-1)
@@ -87,14 +96,14 @@ def test_the_output_is_that_of_one_batch_however_often_the_driver_is_killed(
         driver.until_printed("SPARK IS UP")
         reach(driver, further=chance.randrange(FILES))
         time.sleep(chance.random() * LONGEST_S)  # the random moment itself
-        assert driver.alive(), driver.output()[-3000:]
+        assert driver.alive(), why(driver)
         driver.kill()
         reached.append(newest(driver))
         skipped += driver.output().count("is not written again")
 
     source.close()
     last = attempts().start(SCRIPT, *arguments, "--final", **variables)
-    assert last.wait() == 0, last.output()[-3000:]
+    assert last.wait(WITHIN_S + KILLS * FILES * BATCH_S) == 0, why(last)
     skipped += last.output().count("is not written again")
 
     spark = request.getfixturevalue("spark")
