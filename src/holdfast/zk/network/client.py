@@ -236,7 +236,8 @@ class NetworkClient:
         found = [_found(read, answer) for read, answer in zip(reads, answers, strict=True)]
         watched = [read for read, what in zip(reads, found, strict=True) if read.watch and what is not None]
         if watched:
-            await self._read(watched[0].path, lambda: self._submit(SetWatches(asked[0].value, watched, self._fired)))
+            seen_zxid = asked[0].value or 0  # of an unknown moment: all fire
+            await self._read(watched[0].path, lambda: self._submit(SetWatches(seen_zxid, watched, self._fired)))
         return found
 
     async def _read_alone(self, read: Read) -> Found:
