@@ -12,11 +12,12 @@ from kazoo.security import make_digest_acl
 
 from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
 from holdfast.model.names import NodeId
-from holdfast.zk.client import Committed, Create, SessionId, State
+from holdfast.zk.client import ANY_PATH, Committed, Create, Read, SessionId, State, Znode
 from holdfast.zk.election import Election
 from holdfast.zk.embedded import Server
 from holdfast.zk.farewell import close_session
 from holdfast.zk.network import NetworkClient
+from holdfast.zk.network.packets import AskZxid, ReadMany, SetWatches
 from holdfast.zk.paths import Paths
 from holdfast.zk.settings import Digest, Ensemble
 from tests.proxy import Proxy
@@ -291,6 +292,12 @@ class KazooWitness:
 
         return self._ask(ask)
 
+    def write(self, path: str, data: bytes) -> None:
+        self._ask(lambda client: client.set(path, data))
+
+    def leave_nothing_at(self, path: str) -> None:
+        self._ask(lambda client: client.create(path, None))
+
     def _ask(self, question: Callable[[KazooClient], object]) -> object:
         client = KazooClient(self._hosts)
         client.start(10)
@@ -316,5 +323,108 @@ def test_a_dead_session_is_closed_by_whoever_has_its_file(server: Server, proxy:
         assert close_session([("127.0.0.1", server.client_port)], session.id, session.password, timeout_s=5), "again"
         proxy.refusing = False
         await soon(lambda: client.state is State.ENDED, 10, "the owner learns that it is over")
+
+    run(test)
+
+
+Request = AskZxid | ReadMany | SetWatches
+
+
+def meanwhile(client: NetworkClient, action: Callable[[], object]) -> None:
+    """Does something when a packet of reads is answered, and before its watches are asked for."""
+    submit = client._submit
+
+    def overtaken(request: Request) -> object:
+        if isinstance(request, SetWatches):
+            action()
+        return submit(request)
+
+    client._submit = overtaken  # type: ignore[method-assign]
+
+
+def test_a_change_between_a_packet_of_reads_and_its_watches_fires_at_once(server: Server, proxy: Proxy, root: str) -> None:
+    """A packet of reads sets no watches, and kazoo would not know whom to tell. The watcher is there before the request."""
+
+    async def test() -> None:
+        client = await connected(through(proxy))
+        await write(client, root)
+        client.take_fired()
+        meanwhile(client, lambda: KazooWitness(server).write(root, b"new"))
+        (found,) = await client.read([Read(root, watch=True)])
+        assert isinstance(found, Znode)
+        assert found.data == b""
+        await soon(lambda: client.take_fired() == {root}, 10, "told")
+        await client.close()
+
+    run(test)
+
+
+def test_a_change_that_was_read_is_not_told_again(server: Server, proxy: Proxy, root: str) -> None:
+    """What fires names no transaction: watches set from the newest one that kazoo has seen would fire for it once more."""
+
+    async def test() -> None:
+        client = await connected(through(proxy))
+        await write(client, root)
+        for data in (b"1", b"2", b"3"):
+            await client.read([Read(root, watch=True)])
+            client.take_fired()
+            KazooWitness(server).write(root, data)
+            await soon(lambda: client.take_fired() == {root}, 10, "told")
+        await client.read([Read(root, watch=True)])
+        await asyncio.sleep(0.3)
+        assert client.take_fired() == set()
+        await client.close()
+
+    run(test)
+
+
+def test_a_connection_lost_between_a_packet_of_reads_and_its_watches_is_told(proxy: Proxy, root: str) -> None:
+    async def test() -> None:
+        client = await connected(through(proxy))
+        await write(client, root)
+        client.take_fired()
+        meanwhile(client, proxy.cut)
+        with pytest.raises(Unavailable):
+            await client.read([Read(root, watch=True)])
+        await soon(lambda: ANY_PATH in client.take_fired(), 10, "told")
+        await client.close()
+
+    run(test)
+
+
+def test_a_server_that_knows_no_packets_of_reads_is_asked_one_by_one(
+    proxy: Proxy, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 3.6 they are answered with an error, as any unknown request is, and the connection is closed."""
+    monkeypatch.setattr(ReadMany, "type", 77)
+
+    async def test() -> None:
+        client = await connected(through(proxy))
+        await write(client, root)
+        with pytest.raises(Unavailable):
+            await client.read([Read(root)])
+        await soon(lambda: client._connections == 2, 10, "connected again")
+        client.take_fired()
+        reads = [Read(root, watch=True), Read(f"{root}/none", watch=True), Read(root, children=True, watch=True)]
+        found = await client.read(reads)
+        assert found == [await client.get(root), None, []]
+        await write(client, f"{root}/child")
+        await soon(lambda: client.take_fired() == {root}, 10, "told")
+        await client.close()
+
+    run(test)
+
+
+def test_a_znode_that_another_client_left_without_data_is_read_as_empty(server: Server, proxy: Proxy, root: str) -> None:
+    """kazoo gives None for it, which is no bytes."""
+
+    async def test() -> None:
+        client = await connected(through(proxy))
+        KazooWitness(server).leave_nothing_at(root)
+        await client.sync(root)
+        alone = await client.get(root)
+        assert alone.data == b""
+        assert await client.read([Read(root)]) == [alone]
+        await client.close()
 
     run(test)

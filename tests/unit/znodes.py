@@ -10,8 +10,10 @@ from holdfast.zk.client import (
     Committed,
     Create,
     Delete,
+    Found,
     NoNode,
     Operation,
+    Read,
     Rejected,
     SessionId,
     SetData,
@@ -56,6 +58,13 @@ class Znodes:
             raise NoNode(f"{path} is not there")
         # Last made, first told: ZooKeeper promises no order.
         return [name.removeprefix(f"{path}/") for name in reversed(self.held) if name.rpartition("/")[0] == path]
+
+    async def read(self, reads: Sequence[Read]) -> list[Found]:
+        found: list[Found] = []
+        for read in reads:
+            there = read.path in self.held
+            found.append(await (self.children if read.children else self.get)(read.path) if there else None)
+        return found
 
     def take_fired(self) -> set[str]:
         return set()

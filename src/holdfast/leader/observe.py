@@ -7,7 +7,7 @@ came, or a znode that somebody changed by hand, is noticed too.
 import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from holdfast.clock import Clock
 from holdfast.leader.sight import JobSight
@@ -17,15 +17,19 @@ from holdfast.model.names import Epoch, JobId, NodeId
 from holdfast.model.records import NodeRecord
 from holdfast.model.versions import FIRST
 from holdfast.plan.snapshot import NodeView, Snapshot
-from holdfast.zk.client import ANY_PATH, Client, NoNode, Znode
+from holdfast.zk.client import ANY_PATH, Client, NoNode, Read, Znode
 from holdfast.zk.paths import Paths
 
-PIPELINED = 100
+TOGETHER = 100
 """Jobs that are read at the same time."""
 REFRESH_S = 60.0
 """How old a job's picture may become, watches or not."""
 REFRESHED_MAX = 20
 """Per pass."""
+
+_OF_THE_LIVING = {"spec": False, "desired": True, "lease": False}
+_OF_OTHERS = {"report": True, "spec": False, "desired": True, "attempt": False, "lease": False}
+"""Parts of a job in the order in which they are read, and whether they are watched."""
 
 Answer = TypeVar("Answer")
 
@@ -151,78 +155,94 @@ class Observer:
 
     async def _look_at_jobs(self) -> None:
         while self._dirty_jobs:
-            some = sorted(self._dirty_jobs)[:PIPELINED]
+            some = sorted(self._dirty_jobs)[:TOGETHER]
             # Taken off before they are read: a watch that fires meanwhile puts them on again.
             self._dirty_jobs.difference_update(some)
             try:
-                await _all([self._look_at(job) for job in some])
+                await self._look_at(some)
             except BaseException:
                 self._dirty_jobs.update(some)
                 raise
 
-    async def _look_at(self, job: JobId) -> None:
-        client, path = self._client, self._paths.job
+    async def _look_at(self, jobs: list[JobId]) -> None:
+        path = self._paths.job
         # The state is watched for those who are next in line: a leader knows what it has written.
-        state, children = await asyncio.gather(
-            _optional(client.get(path(job, "state"), watch=True)), _optional(client.children(path(job), watch=True))
+        found = await self._client.read(
+            [
+                read
+                for job in jobs
+                for read in (Read(path(job, "state"), watch=True), Read(path(job), children=True, watch=True))
+            ]
         )
-        if children is None:
-            self._forget(job)
-            return
-        sight = JobSight(job, state=state)
-        if not sight.ended:  # of a job that ended nothing else matters any more
-            alive = "lease" in children
-            sight = await (self._look_at_the_living(sight) if alive else self._look_closer(sight))
-        self._remember(job, sight)
+        living: list[JobSight] = []
+        others: list[JobSight] = []
+        for job, state, names in zip(jobs, found[::2], found[1::2], strict=True):
+            if not isinstance(names, list):
+                self._forget(job)
+                continue
+            sight = JobSight(job, state=cast(Znode | None, state))
+            if sight.ended:  # nothing else of it matters any more
+                self._remember(sight)
+            else:
+                (living if "lease" in names else others).append(sight)
+        sights, vanished = await self._look_at_the_living(living)
+        for sight in sights + await self._look_closer(others + vanished):
+            self._remember(sight)
 
-    async def _look_at_the_living(self, sight: JobSight) -> JobSight:
-        """Only what is needed to leave an attempt alone that is alive: a thousand of them are to be looked at in a moment.
+    async def _look_at_the_living(self, sights: list[JobSight]) -> tuple[list[JobSight], list[JobSight]]:
+        """Only at what is needed to leave alone what is alive: a thousand attempts are to be looked at in a moment.
+        And those whose lease has vanished meanwhile.
 
         The lease is not watched, because each heartbeat changes it. That it goes is told by the list of the job's parts; that
         an attempt which has just begun has something to say about it, by the report.
         """
-        client, path, job = self._client, self._paths.job, sight.id
-        if not sight.running:
-            await client.exists(path(job, "report"), watch=True)
-        spec, desired, lease = await asyncio.gather(
-            _optional(client.get(path(job, "spec"))),
-            _optional(client.get(path(job, "desired"), watch=True)),
-            _optional(client.get(path(job, "lease"))),
-        )
-        if lease is None:
-            return await self._look_closer(sight)
-        return await self._with_its_version(replace(sight, spec=spec, desired=desired, lease=lease))
+        begun = [sight.id for sight in sights if not (sight.running and self._known_to_run(sight.id))]
+        await self._client.read([Read(self._paths.job(job, "report"), watch=True) for job in begun])
+        living, vanished = [], []
+        for sight, found in await self._parts_of(sights, _OF_THE_LIVING):
+            if found["lease"] is None:
+                vanished.append(sight)
+            else:
+                living.append(replace(sight, **found))
+        return await self._with_their_versions(living), vanished
 
-    async def _look_closer(self, sight: JobSight) -> JobSight:
-        """At a job that seems not to be alive.
+    def _known_to_run(self, job: JobId) -> bool:
+        """Or nothing is known: then it has not just begun. When it has, the watch is set once more, because the last one may
+        have been used up by what was read with it."""
+        last = self._jobs.get(job)
+        return last is None or last.running
+
+    async def _look_closer(self, sights: list[JobSight]) -> list[JobSight]:
+        """At jobs that seem not to be alive.
 
         In this order: whoever takes the lease writes the report with it. A report that is older than the look for the lease
         makes a decision from a missing lease fail; one that is newer would let it pass.
         """
-        client, path, job = self._client, self._paths.job, sight.id
-        report, spec, desired, attempt, lease = await asyncio.gather(
-            _optional(client.get(path(job, "report"), watch=True)),
-            _optional(client.get(path(job, "spec"))),
-            _optional(client.get(path(job, "desired"), watch=True)),
-            _optional(client.get(path(job, "attempt"))),
-            _optional(client.get(path(job, "lease"))),
-        )
-        sight = replace(sight, spec=spec, desired=desired, attempt=attempt, report=report, lease=lease)
-        sight = await self._with_its_version(sight)
-        return replace(sight, name=await self._name(sight))
+        sights = [replace(sight, **found) for sight, found in await self._parts_of(sights, _OF_OTHERS)]
+        sights = await self._with_their_versions(sights)
+        claimed = {sight.id: path for sight in sights if (path := sight.claimed_name(self._paths)) is not None}
+        found = await self._znodes([Read(path) for path in claimed.values()])
+        names = dict(zip(claimed, found, strict=True))
+        return [replace(sight, name=names.get(sight.id)) for sight in sights]
 
-    async def _with_its_version(self, sight: JobSight) -> JobSight:
+    async def _with_their_versions(self, sights: list[JobSight]) -> list[JobSight]:
         """Most jobs are of the first version, which was read with the rest."""
-        if sight.version == FIRST:
-            return sight
-        return replace(sight, spec=await _optional(self._client.get(self._paths.spec(sight.id, sight.version))))
+        later = [sight for sight in sights if sight.version != FIRST]
+        found = await self._znodes([Read(self._paths.spec(sight.id, sight.version)) for sight in later])
+        specs = {sight.id: spec for sight, spec in zip(later, found, strict=True)}
+        return [replace(sight, spec=specs[sight.id]) if sight.id in specs else sight for sight in sights]
 
-    async def _name(self, sight: JobSight) -> Znode | None:
-        path = sight.claimed_name(self._paths)
-        return await _optional(self._client.get(path)) if path is not None else None
+    async def _parts_of(self, sights: list[JobSight], parts: dict[str, bool]) -> list[tuple[JobSight, dict[str, Any]]]:
+        """Job by job, and of each in the order of the parts."""
+        reads = [Read(self._paths.job(sight.id, part), watch=watch) for sight in sights for part, watch in parts.items()]
+        found = iter(await self._znodes(reads))
+        return [(sight, {part: next(found) for part in parts}) for sight in sights]
 
-    def _remember(self, job: JobId, sight: JobSight) -> None:
-        now = self._clock.boottime()
+    async def _znodes(self, reads: list[Read]) -> list[Znode | None]:
+        return cast(list[Znode | None], await self._client.read(reads))
+
+    def _remember(self, sight: JobSight) -> None:
+        job, now = sight.id, self._clock.boottime()
         self._looked_at.pop(job, None)  # to the end of the order
         self._looked_at[job] = now
         if sight.lease is not None or sight.ended or self._reported_since(job, sight):

@@ -10,6 +10,7 @@ import functools
 import json
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar, Union
 
 from holdfast.errors import Refused
@@ -19,6 +20,8 @@ SCHEMA = 1
 EXCERPT_BYTES = 40
 
 Record = TypeVar("Record")
+Shaper = Callable[[Any], Any]
+"""Made once for each type: to look at types again for each value would cost ten times as much as to read the JSON."""
 
 
 class Garbage(Refused):
@@ -30,7 +33,7 @@ class NewerSchema(Refused):
 
 
 class _Misshapen(Exception):
-    """A value does not have the shape that its type asks for; the text names the field."""
+    """A value does not have the shape that its type asks for; the arguments name the field, from the outside in."""
 
 
 def encode(record: Any, *, schema: int = SCHEMA) -> bytes:
@@ -51,89 +54,119 @@ def decode(kind: type[Record], data: bytes, *, where: str) -> Record:
             f"{where} was written by a later Holdfast (schema {schema}, this one knows {SCHEMA}): upgrade this node"
         )
     try:
-        record: Record = _shape(kind, fields, "")
+        record: Record = _dataclass(typing.cast(type, kind))(fields)
     except _Misshapen as error:
-        raise Garbage(f"{where} holds a record without a usable '{error}': {_excerpt(data)}") from error
+        raise Garbage(f"{where} holds a record without a usable '{'.'.join(error.args)}': {_excerpt(data)}") from error
     return record
 
 
-def _shape(kind: Any, value: Any, field: str) -> Any:
-    """The value as the type asks for it."""
+def _shaper(kind: Any) -> Shaper:
+    """Makes, from what JSON gave, a value as this type asks for it."""
     kind = getattr(kind, "__supertype__", kind)  # a NewType is what it was made from
     if dataclasses.is_dataclass(kind):
-        return _dataclass(typing.cast(type, kind), value, field)
+        return _dataclass(typing.cast(type, kind))
     origin = typing.get_origin(kind)
     if origin in (Union, types.UnionType):
-        return _optional(kind, value, field)
+        return _optional(kind)
     if origin is tuple:
-        return _tuple(typing.get_args(kind), value, field)
+        return _tuple(typing.get_args(kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _enum(kind, value, field)
-    if kind is float and type(value) is int:
-        return _float(value, field)
-    if type(value) is not kind or (kind is str and not _is_text(value)):
-        raise _Misshapen(field)
-    return value
+        return _enum(kind)
+    if kind is str:
+        return _text
+    if kind is float:
+        return _float
+    return _scalar(kind)
 
 
-def _float(value: int, field: str) -> float:
+def _scalar(kind: Any) -> Shaper:
+    def shape(value: Any) -> Any:
+        if type(value) is not kind:
+            raise _Misshapen
+        return value
+
+    return shape
+
+
+def _float(value: Any) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        raise _Misshapen
     try:
         return float(value)
     except OverflowError:
-        raise _Misshapen(field) from None
+        raise _Misshapen from None
 
 
-def _is_text(value: str) -> bool:
-    """JSON can spell halves of characters, which nobody can print."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def _dataclass(kind: type, value: Any, field: str) -> Any:
-    if not isinstance(value, dict):
-        raise _Misshapen(field)
-    prefix = f"{field}." if field else ""
-    values = {}
-    for name, hint, required in _fields(kind):
-        if name in value:
-            values[name] = _shape(hint, value[name], prefix + name)
-        elif required:
-            raise _Misshapen(prefix + name)
-    return kind(**values)
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise _Misshapen
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # JSON can spell halves of characters, which nobody can print
+            raise _Misshapen from None
+    return value
 
 
 @functools.cache
-def _fields(kind: type) -> tuple[tuple[str, Any, bool], ...]:
+def _dataclass(kind: type) -> Shaper:
     hints = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
-    return tuple(
-        (field.name, hints[field.name], field.default is missing and field.default_factory is missing)
+    fields = tuple(
+        (field.name, _shaper(hints[field.name]), field.default is missing and field.default_factory is missing)
         for field in dataclasses.fields(kind)
     )
 
+    def shape(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Misshapen
+        values = {}
+        for name, shaper, required in fields:
+            if name in value:
+                try:
+                    values[name] = shaper(value[name])
+                except _Misshapen as error:
+                    raise _Misshapen(name, *error.args) from None
+            elif required:
+                raise _Misshapen(name)
+        return kind(**values)
 
-def _optional(kind: Any, value: Any, field: str) -> Any:
+    return shape
+
+
+def _optional(kind: Any) -> Shaper:
     """Of the unions, only `X | None` is used in records."""
-    if value is None:
-        return None
     (other,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
-    return _shape(other, value, field)
+    shaper = _shaper(other)
+    return lambda value: None if value is None else shaper(value)
 
 
-def _tuple(items: tuple[Any, ...], value: Any, field: str) -> Any:
-    if not isinstance(value, list):
-        raise _Misshapen(field)
-    if len(items) == 2 and items[1] is Ellipsis:
-        return tuple(_shape(items[0], item, field) for item in value)
-    if len(items) != len(value):
-        raise _Misshapen(field)
-    return tuple(_shape(item, part, field) for item, part in zip(items, value, strict=True))
+def _tuple(items: tuple[Any, ...]) -> Shaper:
+    shapers = tuple(_shaper(item) for item in items if item is not Ellipsis)
+    endless = len(items) == 2 and items[1] is Ellipsis
+
+    def shape(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise _Misshapen
+        if endless:
+            return tuple(map(shapers[0], value))
+        if len(shapers) != len(value):
+            raise _Misshapen
+        return tuple(shaper(part) for shaper, part in zip(shapers, value, strict=True))
+
+    return shape
 
 
-def _enum(kind: type[enum.Enum], value: Any, field: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        raise _Misshapen(field) from None
+def _enum(kind: type[enum.Enum]) -> Shaper:
+    def shape(value: Any) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            raise _Misshapen from None
+
+    return shape
 
 
 def _excerpt(data: bytes) -> str:

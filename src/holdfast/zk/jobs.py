@@ -4,10 +4,11 @@ One damaged job never keeps the others from being seen. Nothing here writes.
 """
 
 import asyncio
+import functools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.model.codec import Garbage, NewerSchema, decode
@@ -15,12 +16,12 @@ from holdfast.model.job import NO_ATTEMPT, Lease, Progress, Report, Spec, State,
 from holdfast.model.names import Attempt, JobId, NodeId, is_name
 from holdfast.model.phase import Phase
 from holdfast.model.versions import FIRST
-from holdfast.zk.client import Client, NoNode, Znode
+from holdfast.zk.client import Client, NoNode, Read, Znode
 from holdfast.zk.paths import Paths
 from holdfast.zk.submission import NameRecord
 
-PIPELINED = 50
-"""Questions that are open at the same time. More would wait in line so long that the client took the server for dead."""
+TOGETHER = 100
+"""Jobs that are asked about at the same time."""
 SILENCE_S_MAX = 4.0
 AGAIN_S = 0.1
 PREFIX_MIN = 4
@@ -122,16 +123,16 @@ def slots_used(jobs: Iterable[Job]) -> Counter[NodeId]:
 async def read_jobs(client: Client, paths: Paths, *, ended: bool) -> list[Job]:
     """All that live, and with `ended` the others too. In no particular order."""
     ids = [JobId(name) for name in await _children(client, paths.jobs)]
-    quarantined = set(await _children(client, paths.quarantine))
-    found = await _pipelined(lambda id: _read(client, paths, id, id in quarantined, ended=ended), ids)
-    return await _with_names(client, paths, [job for job in found if job is not None])
+    quarantined = set(map(JobId, await _children(client, paths.quarantine)))
+    found = await _in_groups(lambda some: _read(client, paths, some, quarantined, ended=ended), ids)
+    return await _with_names(client, paths, found)
 
 
 async def read_job(client: Client, paths: Paths, id: JobId) -> Job | None:
     """None if it is not there."""
-    quarantined = await client.exists(paths.quarantined(id)) is not None
-    job = await _read(client, paths, id, quarantined, ended=True)
-    return (await _with_names(client, paths, [job]))[0] if job is not None else None
+    quarantined = [id] if await client.exists(paths.quarantined(id)) is not None else []
+    found = await _read(client, paths, [id], quarantined, ended=True)
+    return (await _with_names(client, paths, found))[0] if found else None
 
 
 async def find_job(client: Client, paths: Paths, text: str) -> Job:
@@ -151,7 +152,7 @@ async def _by_name(client: Client, paths: Paths, ids: list[JobId], name: str) ->
     if owner is not None and (job := _owner(owner)) in ids:
         return job
     # A whole name comes before the beginning of an id: whoever types it means it.
-    specs = await _pipelined(lambda id: optional(client.get(paths.job(id, "spec"))), ids)
+    specs = await _in_groups(lambda some: _znodes(client, [paths.job(id, "spec") for id in some]), ids)
     called = [(spec.stat.created_ms, id) for id, spec in zip(ids, specs, strict=True) if spec and _name_in(spec) == name]
     return max(called)[1] if called else None
 
@@ -169,7 +170,7 @@ async def _with_names(client: Client, paths: Paths, jobs: list[Job]) -> list[Job
     if all(job.name is not None for job in jobs):
         return jobs
     names = await _children(client, paths.names)
-    owners = await _pipelined(lambda name: optional(client.get(paths.name(name))), names)
+    owners = await _in_groups(lambda some: _znodes(client, map(paths.name, some)), names)
     called = {_owner(owner): name for name, owner in zip(names, owners, strict=True) if owner is not None}
     return [job if job.name is not None else replace(job, name=called.get(job.id)) for job in jobs]
 
@@ -188,45 +189,77 @@ def _name_in(znode: Znode) -> str | None:
         return None
 
 
-async def _read(client: Client, paths: Paths, id: JobId, quarantined: bool, *, ended: bool) -> Job | None:
-    """None if it is gone, or has ended and such are not wanted."""
+async def _read(
+    client: Client, paths: Paths, ids: Sequence[JobId], quarantined: Collection[JobId], *, ended: bool
+) -> list[Job]:
+    """Those that are there, and without `ended` only those that have not."""
+    states = await _znodes(client, [paths.job(id, "state") for id in ids])
+    drafts = [_Draft(id, znode) for id, znode in zip(ids, states, strict=True)]
+    drafts = [draft for draft in drafts if ended or draft.state is None or not draft.state.phase.final]
+    found = iter(await _znodes(client, [paths.job(draft.id, part) for draft in drafts for part in draft.parts]))
+    for draft in drafts:
+        draft.found = {part: next(found) for part in draft.parts}
+    empty = [draft.id for draft in drafts if draft.empty]
+    there = await client.read([Read(paths.job(id), children=True) for id in empty])
+    gone = {id for id, names in zip(empty, there, strict=True) if names is None}
+    drafts = [draft for draft in drafts if draft.id not in gone]
+    later = [draft for draft in drafts if draft.version != FIRST]
+    specs = await _znodes(client, [paths.spec(draft.id, draft.version) for draft in later])
+    for draft, spec in zip(later, specs, strict=True):
+        draft.later_spec = spec
+    return [draft.job(quarantined=draft.id in quarantined) for draft in drafts]
 
-    def part(name: str) -> Awaitable[Znode | None]:
-        return optional(client.get(paths.job(id, name)))
 
-    parts = _Parts()
-    znode = await part("state")
-    state = parts.take(State, znode, "state")
-    if state is not None and state.phase.final and not ended:
-        return None
-    wanted_parts = ["spec", "desired"]
-    if state is None or state.attempt != NO_ATTEMPT:
-        wanted_parts += ["lease", "report"]
-    if state is None:
-        wanted_parts.append("attempt")
-    # One after the other: it is other jobs that are read at the same time.
-    found = {name: await part(name) for name in wanted_parts}
-    if znode is None and not any(found.values()) and await client.exists(paths.job(id)) is None:
-        return None
-    report, attempt = found.get("report"), found.get("attempt")
-    wanted = parts.take(Wanted, found["desired"], "desired")
-    version = _version(state, wanted)
-    newest = found["spec"] if version == FIRST else await optional(client.get(paths.spec(id, version)))
-    spec = parts.take(Spec, newest, "spec")
-    first = found["spec"] or found["desired"] or znode
-    return Job(
-        id=id,
-        name=spec.name if spec is not None else None,
-        submitted_ms=first.stat.created_ms if first is not None else None,
-        spec=spec,
-        wanted=wanted,
-        state=state,
-        lease=parts.take(Lease, found.get("lease"), "lease", may_be_missing=True),
-        report=parts.take(Report, report, "report", may_be_missing=True) if report is not None and report.data else None,
-        given=Attempt(attempt.stat.version) if attempt is not None else NO_ATTEMPT,
-        quarantined=quarantined,
-        defects=tuple(parts.defects),
-    )
+class _Draft:
+    """A job while its parts are being read."""
+
+    def __init__(self, id: JobId, znode: Znode | None) -> None:
+        self.id = id
+        self._znode = znode
+        self._reading = _Parts()
+        self.state = self._reading.take(State, znode, "state")
+        self.found: dict[str, Znode | None] = {}
+        self.later_spec: Znode | None = None
+        """Of `version`, if that is not the first."""
+
+    @property
+    def parts(self) -> list[str]:
+        """What else there is to be read."""
+        parts = ["spec", "desired"]
+        if self.state is None or self.state.attempt != NO_ATTEMPT:
+            parts += ["lease", "report"]
+        return parts if self.state is not None else [*parts, "attempt"]
+
+    @property
+    def empty(self) -> bool:
+        return self._znode is None and not any(self.found.values())
+
+    @functools.cached_property
+    def wanted(self) -> Wanted | None:
+        return self._reading.take(Wanted, self.found["desired"], "desired")
+
+    @property
+    def version(self) -> int:
+        return _version(self.state, self.wanted)
+
+    def job(self, *, quarantined: bool) -> Job:
+        wanted, found, reading = self.wanted, self.found, self._reading
+        spec = reading.take(Spec, found["spec"] if self.version == FIRST else self.later_spec, "spec")
+        report, attempt = found.get("report"), found.get("attempt")
+        first = found["spec"] or found["desired"] or self._znode
+        return Job(
+            id=self.id,
+            name=spec.name if spec is not None else None,
+            submitted_ms=first.stat.created_ms if first is not None else None,
+            spec=spec,
+            wanted=wanted,
+            state=self.state,
+            lease=reading.take(Lease, found.get("lease"), "lease", may_be_missing=True),
+            report=reading.take(Report, report, "report", may_be_missing=True) if report is not None and report.data else None,
+            given=Attempt(attempt.stat.version) if attempt is not None else NO_ATTEMPT,
+            quarantined=quarantined,
+            defects=tuple(reading.defects),
+        )
 
 
 def _version(state: State | None, wanted: Wanted | None) -> int:
@@ -256,39 +289,29 @@ class _Parts:
             return None
 
 
-async def _pipelined(ask: Callable[[Item], Awaitable[Answer]], items: Sequence[Item]) -> list[Answer]:
-    """In the order of the items, so many at a time that the server always has something to do.
+async def _in_groups(ask: Callable[[Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]) -> list[Answer]:
+    """In the order of the items.
 
-    A connection that is lost meanwhile costs only the questions that were open: on a busy machine it may happen every second,
+    A connection that is lost meanwhile costs only the group that was asked about: on a busy machine it may happen every second,
     and to begin with the first one each time would never come to an end.
     """
     loop = asyncio.get_running_loop()
-    answers: dict[int, Answer] = {}
-    line = iter(enumerate(items))
-    answered_at = loop.time()
-
-    async def insist(item: Item) -> Answer:
+    answers: list[Answer] = []
+    for first in range(0, len(items), TOGETHER):
+        answered_at = loop.time()
         while True:
             try:
-                return await ask(item)
+                answers += await ask(items[first : first + TOGETHER])
+                break
             except Unavailable:
                 if loop.time() > answered_at + SILENCE_S_MAX:
                     raise
                 await asyncio.sleep(AGAIN_S)
+    return answers
 
-    async def work() -> None:
-        nonlocal answered_at
-        for index, item in line:
-            answers[index] = await insist(item)
-            answered_at = loop.time()
 
-    workers = [asyncio.ensure_future(work()) for _ in range(min(PIPELINED, len(items)))]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-    return [answers[index] for index in range(len(items))]
+async def _znodes(client: Client, paths: Iterable[str]) -> list[Znode | None]:
+    return cast(list[Znode | None], await client.read([Read(path) for path in paths]))
 
 
 async def optional(call: Awaitable[Answer]) -> Answer | None:

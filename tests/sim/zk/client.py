@@ -11,7 +11,21 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.errors import HoldfastError, OutcomeUnknown, Refused, SessionEnded, Unavailable
-from holdfast.zk.client import ANY_PATH, Committed, Create, Operation, Rejected, SessionId, SetData, Stat, State, Wake, Znode
+from holdfast.zk.client import (
+    ANY_PATH,
+    Committed,
+    Create,
+    Found,
+    Operation,
+    Read,
+    Rejected,
+    SessionId,
+    SetData,
+    Stat,
+    State,
+    Wake,
+    Znode,
+)
 from holdfast.zk.network.client import PATIENCE_FACTOR_MAX, PATIENCE_PER_TIMEOUT
 from tests.sim.process import Process
 from tests.sim.zk.connection import Connection, Replies
@@ -21,6 +35,8 @@ from tests.sim.zk.wire import Wire
 
 CLOSE_S = 2.0
 TRANSACTION_BYTES_MAX = 1_000_000
+READS = (1, 2, 3, 5, 8, 16, 128, 128)
+"""That may go into one packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,7 @@ class SimClient:
         self._loop = options.ensemble.loop
         self._process = options.process
         self._record = options.ensemble.record
+        self._random = options.ensemble.random
         self._wake = wake
         self._state = State.CONNECTING
         self._session = options.resume
@@ -90,6 +107,21 @@ class SimClient:
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         return cast(list[str], await self._call(Kind.CHILDREN, path, watch=watch))
 
+    async def read(self, reads: Sequence[Read]) -> list[Found]:
+        """Packets may end anywhere, so no two reads can be relied upon to see the same moment."""
+        found: list[Found] = []
+        while len(found) < len(reads):
+            some = reads[len(found) :][: self._random.choice(READS)]
+            seen_zxid = self._wire.zxid
+            answers, server_zxid = cast(tuple[list[Found], int], await self._call(Kind.READ, "", reads=some))
+            watched = [read for read, what in zip(some, answers, strict=True) if read.watch and what is not None]
+            if watched:
+                # The server may have gone on between saying how far it has come and reading.
+                since = self._random.choice((seen_zxid, server_zxid, server_zxid))
+                await self._call(Kind.WATCH, "", reads=watched, seen_zxid=since)
+            found += answers
+        return found
+
     async def sync(self, path: str) -> None:
         await self._call(Kind.SYNC, path)
 
@@ -116,13 +148,11 @@ class SimClient:
 
     # Calls, made on the event loop
 
-    def _call(
-        self, kind: Kind, path: str, *, watch: bool = False, operations: Sequence[Operation] = ()
-    ) -> "asyncio.Future[Any]":
+    def _call(self, kind: Kind, path: str, **details: Any) -> "asyncio.Future[Any]":
         if self._state is not State.CONNECTED or self._connection is None:
             raise self._not_now()
         future = self._loop.create_future()
-        self._send(self._connection, Request(kind, path, future, self._loop.time(), watch=watch, operations=operations))
+        self._send(self._connection, Request(kind, path, future, self._loop.time(), **details))
         return future
 
     def _not_now(self) -> HoldfastError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from holdfast.zk.client import Operation
+from holdfast.zk.client import Operation, Read
 
 if TYPE_CHECKING:
     from tests.sim.zk.connection import Connection
@@ -18,19 +18,23 @@ class Kind(enum.Enum):
     GET = "get"
     EXISTS = "exists"
     CHILDREN = "children"
+    READ = "read"
+    """Many at once."""
+    WATCH = "watch"
+    """What was read many at once."""
     SYNC = "sync"
     COMMIT = "commit"
     CLOSE = "close"
     OPEN = "open"
 
 
-READS = (Kind.GET, Kind.EXISTS, Kind.CHILDREN)
+READS = (Kind.GET, Kind.EXISTS, Kind.CHILDREN, Kind.READ, Kind.WATCH)
 
 
 class Request:
     """One call of a client, on its way there and back."""
 
-    __slots__ = ("answered", "future", "kind", "operations", "path", "result", "sent_s", "watch")
+    __slots__ = ("answered", "future", "kind", "operations", "path", "reads", "result", "seen_zxid", "sent_s", "watch")
 
     def __init__(
         self,
@@ -41,6 +45,8 @@ class Request:
         *,
         watch: bool = False,
         operations: Sequence[Operation] = (),
+        reads: Sequence[Read] = (),
+        seen_zxid: int = 0,
     ) -> None:
         self.kind = kind
         self.path = path
@@ -48,6 +54,8 @@ class Request:
         self.sent_s = sent_s
         self.watch = watch
         self.operations = operations
+        self.reads = reads
+        self.seen_zxid = seen_zxid
         self.answered = False
         self.result: object = None
 

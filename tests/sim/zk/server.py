@@ -2,10 +2,10 @@
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.zk.client import NoNode
+from holdfast.zk.client import Found, NoNode, Read
 from tests.sim.zk.request import Kind, Request
 from tests.sim.zk.tree import Change, Node
 
@@ -140,24 +140,51 @@ class Server:
         """The result of a read, or its error, as a value."""
         if self._pending and not self._ensemble.loop.time() < self._pending[0][0]:
             self.advance()
+        if request.kind is Kind.READ:
+            return self._read_many(connection, request.reads)
+        if request.kind is Kind.WATCH:
+            return self._watch_many(connection, request.reads, request.seen_zxid)
         path, kind = request.path, request.kind
-        if self._ensemble.on_read is not None:
-            self._ensemble.on_read(connection.session.process, path)
-        node = self.node(path) if self._pending else self._ensemble.tree.nodes.get(path)
+        node = self._look(connection, path)
         if node is None and kind is not Kind.EXISTS:
             return NoNode(f"{path} is not there")
         if request.watch:
-            watches = self._children_watches if kind is Kind.CHILDREN else self._data_watches
-            watches.setdefault(path, {})[connection] = None
-            if self._pending and math.isfinite(self._pending[-1][0]):
-                self._ensemble.loop.at(self._pending[-1][0], self.advance)
+            self._watch(connection, path, children=kind is Kind.CHILDREN)
         if node is None:
             return None
         if kind is Kind.GET:
             return node.znode
         return node.znode.stat if kind is Kind.EXISTS else list(node.children)
 
+    def _look(self, connection: "Connection", path: str) -> Node | None:
+        if self._ensemble.on_read is not None:
+            self._ensemble.on_read(connection.session.process, path)
+        return self.node(path) if self._pending else self._ensemble.tree.nodes.get(path)
+
+    def _read_many(self, connection: "Connection", reads: Sequence[Read]) -> tuple[list[Found], int]:
+        found: list[Found] = []
+        zxid = self.zxid
+        for read in reads:
+            node = self._look(connection, read.path)
+            found.append(None if node is None else list(node.children) if read.children else node.znode)
+        return found, zxid
+
     # Watches
+
+    def _watch(self, connection: "Connection", path: str, *, children: bool) -> None:
+        watches = self._children_watches if children else self._data_watches
+        watches.setdefault(path, {})[connection] = None
+        if self._pending and math.isfinite(self._pending[-1][0]):
+            self._ensemble.loop.at(self._pending[-1][0], self.advance)
+
+    def _watch_many(self, connection: "Connection", reads: Sequence[Read], seen_zxid: int) -> None:
+        """What has changed since then fires at once, and is not watched."""
+        for read in reads:
+            node = self.node(read.path)
+            if node is None or (node.children_zxid if read.children else node.data_zxid) > seen_zxid:
+                connection.fire_watch(read.path)
+            else:
+                self._watch(connection, read.path, children=read.children)
 
     def _watched(self, change: Change) -> bool:
         if not self._data_watches and not self._children_watches:

@@ -31,6 +31,10 @@ class Node(NamedTuple):
     znode: Znode
     children: tuple[str, ...] = ()
     created: int = 0
+    data_zxid: int = 0
+    """Of the transaction that last wrote its data, or made it."""
+    children_zxid: int = 0
+    """Of the last one in which a child came or went, or which made it."""
 
 
 class Change:
@@ -150,8 +154,9 @@ class Tree:
         change.family_changed.append(parent_path)
         owner = session_id if operation.ephemeral else 0
         stat = Stat(version=0, created_zxid=change.zxid, created_ms=now_ms, owner=owner)
-        self.nodes[path] = Node(Znode(operation.data, stat))
-        self.nodes[parent_path] = Node(parent.znode, (*parent.children, name), parent.created + 1)
+        self.nodes[path] = Node(Znode(operation.data, stat), data_zxid=change.zxid, children_zxid=change.zxid)
+        children = (*parent.children, name)
+        self.nodes[parent_path] = Node(parent.znode, children, parent.created + 1, parent.data_zxid, change.zxid)
         return path
 
     def _set(self, path: str, node: Node, data: bytes, change: Change) -> Stat:
@@ -159,7 +164,7 @@ class Tree:
         change.changed.append(path)
         old = node.znode.stat
         stat = Stat(old.version + 1, old.created_zxid, old.created_ms, old.owner)
-        self.nodes[path] = Node(Znode(data, stat), node.children, node.created)
+        self.nodes[path] = Node(Znode(data, stat), node.children, node.created, change.zxid, node.children_zxid)
         return stat
 
     def _remove(self, path: str, change: Change) -> None:
@@ -172,4 +177,4 @@ class Tree:
         del self.nodes[path]
         name = path[path.rfind("/") + 1 :]
         rest = tuple(child for child in parent.children if child != name)
-        self.nodes[parent_path] = Node(parent.znode, rest, parent.created)
+        self.nodes[parent_path] = Node(parent.znode, rest, parent.created, parent.data_zxid, change.zxid)

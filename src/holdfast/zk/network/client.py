@@ -22,7 +22,10 @@ from holdfast.zk.client import (
     Committed,
     Create,
     Delete,
+    Found,
+    NoNode,
     Operation,
+    Read,
     Rejected,
     SessionId,
     SetData,
@@ -32,6 +35,7 @@ from holdfast.zk.client import (
     Znode,
 )
 from holdfast.zk.network.connection import Connection, Handler, addresses, quiet
+from holdfast.zk.network.packets import Answer, AskZxid, Packing, ReadMany, SetWatches
 from holdfast.zk.network.translation import outcome, stat, translate
 from holdfast.zk.settings import Ensemble
 
@@ -46,6 +50,10 @@ CLOSE_S = 2.0
 
 class _NotSent(Exception):
     """The call was still in kazoo's queue when the connection was lost."""
+
+
+class _NotKnown(Exception):
+    """The server is too old for this request."""
 
 
 class NetworkClient:
@@ -70,6 +78,9 @@ class NetworkClient:
         self._impatience: asyncio.TimerHandle | None = None
         self._inbox: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self._inbox_announced = False
+        self._packing = Packing()
+        self._reads_many = True
+        """As far as is known; a server that does not know such packets says so, and closes the connection."""
         self._handler = Handler(ensemble)
         self._kazoo: KazooClient = self._make()
         # Only now: its thread may be connected before this line is done, and looks at what the lines above have set.
@@ -189,7 +200,7 @@ class NetworkClient:
 
     async def get(self, path: str, *, watch: bool = False) -> Znode:
         data, found = await self._read(path, lambda: self._kazoo.get_async(path, self._watcher(watch)))
-        return Znode(data, stat(found))
+        return Znode(data or b"", stat(found))  # other clients can leave a znode without any
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         found = await self._read(path, lambda: self._kazoo.exists_async(path, self._watcher(watch)))
@@ -198,6 +209,47 @@ class NetworkClient:
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         names: list[str] = await self._read(path, lambda: self._kazoo.get_children_async(path, self._watcher(watch)))
         return names
+
+    async def read(self, reads: Sequence[Read]) -> list[Found]:
+        found: list[Found] = []
+        while self._reads_many and len(found) < len(reads):
+            some = self._packing.next(reads[len(found) :])
+            try:
+                found += await self._read_together(some)
+            except _NotKnown:
+                self._reads_many = False
+            except Unavailable:
+                self._packing.lost()
+                raise
+        return found + await asyncio.gather(*(self._read_alone(read) for read in reads[len(found) :]))
+
+    async def _read_together(self, reads: Sequence[Read]) -> list[Found]:
+        asked = []
+
+        def submit() -> Any:
+            if any(read.watch for read in reads):
+                asked.append(self._submit(AskZxid()))
+            return self._submit(ReadMany(reads))
+
+        answers, size = await self._read(reads[0].path, submit)
+        self._packing.answered(len(reads), size)
+        found = [_found(read, answer) for read, answer in zip(reads, answers, strict=True)]
+        watched = [read for read, what in zip(reads, found, strict=True) if read.watch and what is not None]
+        if watched:
+            seen_zxid = asked[0].value or 0  # of an unknown moment: all fire
+            await self._read(watched[0].path, lambda: self._submit(SetWatches(seen_zxid, watched, self._fired)))
+        return found
+
+    async def _read_alone(self, read: Read) -> Found:
+        try:
+            return await (self.children if read.children else self.get)(read.path, watch=read.watch)
+        except NoNode:
+            return None
+
+    def _submit(self, request: AskZxid | ReadMany | SetWatches) -> Any:
+        result = self._kazoo.handler.async_result()
+        self._kazoo._call(request, result)
+        return result
 
     async def sync(self, path: str) -> None:
         await self._read(path, lambda: self._kazoo.sync_async(path))
@@ -238,6 +290,8 @@ class NetworkClient:
             raise SessionEnded(self._ended_because or "the ZooKeeper session ended") from error
         except (_NotSent, kz.ConnectionLoss, kz.SessionMovedError, kz.OperationTimeoutError, TimeoutError):
             raise self._unavailable() from None
+        except kz.UnimplementedError:
+            raise _NotKnown from None
         except kz.KazooException as error:
             raise translate(error, path) from error
 
@@ -328,6 +382,14 @@ class NetworkClient:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await asyncio.shield(self._stopped)
+
+
+def _found(read: Read, answer: Answer) -> Found:
+    if isinstance(answer, kz.NoNodeError):
+        return None
+    if isinstance(answer, Exception):
+        raise translate(answer, read.path) from answer
+    return answer
 
 
 def connect_by(ensemble: Ensemble, *, patience_s: float | None = None) -> Callable[[Wake], NetworkClient]:

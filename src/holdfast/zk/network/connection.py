@@ -13,6 +13,7 @@ from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect as ConnectRequest
 from kazoo.retry import KazooRetry
 
+from holdfast.zk.network.packets import SetWatches
 from holdfast.zk.settings import Ensemble
 
 HANDSHAKE_S = 1.0
@@ -62,6 +63,11 @@ class Connection(ConnectionHandler):  # type: ignore[misc]
         result = super()._invoke(min(timeout, self.handler.handshake_s), request, xid)
         self._timeout_ms = result[0].time_out
         return result
+
+    def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
+        if isinstance(request, SetWatches):
+            request.register(self.client)
+        super()._submit(request, timeout, xid)
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         ceiling_s = self.client._session_timeout / 1000 / len(self.client.hosts)
