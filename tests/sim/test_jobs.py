@@ -104,7 +104,7 @@ CAUGHT = {
     "no watchdog": 1370,
     "the start is not gated": 586,
     "a promise not forced to the disk": 427,
-    "no waiting after a reboot": 15699,
+    "no waiting after a reboot": 235,
     "a promise counted from its answer": 19,
     "a promise used to the last moment": 91,
     "the promise of some taken for that of all": 51,

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from holdfast.model.names import JobId, NodeId
+from holdfast.zk.client import Create
 from tests.sim.jobs.aims import ORDER
 from tests.sim.jobs.drivers import Driver
 from tests.sim.jobs.leader_scripts import LeaderScripts
@@ -16,6 +18,15 @@ def changes_the_set(machine: str) -> Callable[[Transaction], bool]:
     def matches(transaction: Transaction) -> bool:
         reports = [each for each in transaction.operations if each.path.endswith("/report")]
         return transaction.process.startswith(f"{machine}/runner") and bool(reports)
+
+    return matches
+
+
+def order_for(job: JobId) -> Callable[[Transaction], bool]:
+    """An order for the next attempt of this job."""
+
+    def matches(transaction: Transaction) -> bool:
+        return ORDER(transaction) and PATHS.job(job, "attempt") in transaction.paths
 
     return matches
 
@@ -72,21 +83,18 @@ class Scripts(LeaderScripts):
         self.on_promise(fail, skip=self._random.randrange(12))
 
     def _power_with_an_order(self, driver: Driver) -> None:
-        """A node has promised, and then has the order for the next attempt; its power fails, and comes back at once."""
+        """A node that has promised is given the next attempt. Its power fails and comes back at once, and the driver that lives
+        by the promise does not reach it any more, so that it does not promise again."""
 
         def ordered(transaction: Transaction) -> None:
-            order = next(each for each in transaction.operations if each.path.startswith(f"{PATHS.orders}/"))
-            name = order.path.split("/")[-2]
+            written = {each.path for each in transaction.operations if isinstance(each, Create)}
+            node = next(node for node in self.job_nodes if PATHS.order(NodeId(node.name), driver.job) in written)
+            if node.machine is not driver.machine:
+                self.around.lan.cut(driver.machine.name, node.name)
+                self.after(0.0, node.lose)
+                self.after(self._random.uniform(0.1, 2.0), self.back, node)
 
-            def fail(node: JobNode) -> None:
-                if node.name == name and not self._over and not node.lost:
-                    self.around.lan.on_promise = lambda _: None
-                    self.after(self._random.uniform(0.0, 1.0), node.lose)
-                    self.after(self._random.uniform(1.1, 2.0), self.back, node)
-
-            self.around.lan.on_promise = lambda node: self.after(0.0, fail, node)
-
-        self.at(ORDER, ordered, skip=0, before=False)
+        self.at(order_for(driver.job), ordered, skip=0, before=False)
 
     def _crash_after_promise(self, _: Driver) -> None:
         self.on_promise(lambda node: node.crash(), skip=self._random.randrange(8))
