@@ -1,0 +1,32 @@
+"""The offset guard: is what a checkpoint says of a Kafka source still true of the brokers' logs?
+
+Owns: reading offsets out of a checkpoint (`saved`), asking brokers (`broker`, the only module that knows confluent_kafka), what
+is remembered from one look to the next (`memory`), and judging all three (`guard`, pure). Never does: move an offset, commit
+one, read a record, or guess: what nobody can know is said.
+"""
+
+from holdfast.kafka.finding import Finding, Kind, Weight
+from holdfast.kafka.guard import judge, verdict
+from holdfast.kafka.memory import Memory, remember
+from holdfast.kafka.options import Client, client_of, refusals
+from holdfast.kafka.saved import Partition, Position, positions
+from holdfast.kafka.sighted import Sighted
+from holdfast.kafka.table import table
+
+__all__ = [
+    "Client",
+    "Finding",
+    "Kind",
+    "Memory",
+    "Partition",
+    "Position",
+    "Sighted",
+    "Weight",
+    "client_of",
+    "judge",
+    "positions",
+    "refusals",
+    "remember",
+    "table",
+    "verdict",
+]

@@ -1,0 +1,59 @@
+"""What people read."""
+
+from holdfast.kafka import Memory, Partition, Position, Sighted, judge, remember, table
+from holdfast.kafka.memory import RememberedPartition, RememberedTopic
+from holdfast.kafka.sighted import History, SightedPartition, SightedTopic
+from holdfast.model import codec
+
+SAVED = {Partition("orders", 0): Position(100, 100), Partition("orders", 1): Position(50, 50)}
+MEMORY = Memory((RememberedTopic("orders", "a", (RememberedPartition(0, 100, 110, 3), RememberedPartition(1, 50, 50, 3))),))
+
+
+def sighted(*partitions: SightedPartition) -> Sighted:
+    return Sighted({"orders": SightedTopic("a", dict(enumerate(partitions)))})
+
+
+def test_the_table_has_a_row_for_each_finding_with_what_each_choice_does() -> None:
+    findings = judge(
+        SAVED,
+        MEMORY,
+        sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(58, 70, 1, 3)),
+    )
+    lines = table(findings).splitlines()
+    assert " ".join(lines[0].split()) == (
+        "topic partition saved earliest latest what happened lost vanished if kept from earliest from latest from"
+    )
+    assert " ".join(lines[1].split()) == ("orders 0 100 0 130 truncated and regrown 10+ 40 skips 40 repeats 60 skips 70 60")
+    assert " ".join(lines[2].split()) == "orders 1 50 58 70 retention overtook 8 - nothing nothing skips 12 58"
+    assert len(lines) == 4
+
+
+def test_the_sentence_says_where_and_how_much() -> None:
+    (regrown,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 50, 1, 3)))
+    assert str(regrown) == (
+        "orders-0: the log was truncated at 60 by a leader that did not have the rest, and has regrown: it no longer has "
+        "40 records that the job has read, and instead of them as many that were not read"
+    )
+
+
+def test_a_job_that_has_read_on_since_the_last_look_is_told_only_what_is_certain() -> None:
+    saved = SAVED | {Partition("orders", 0): Position(120, 120)}
+    (regrown,) = judge(saved, MEMORY, sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 50, 1, 3)))
+    assert (regrown.vanished, regrown.vanished_more, regrown.mends, regrown.keep) == (40, True, None, None)
+    assert "between 40 and 60 are other ones" in regrown.sentence
+
+
+def test_a_memory_is_a_record_like_the_others() -> None:
+    assert codec.decode(Memory, codec.encode(MEMORY), where="kafka.json") == MEMORY
+
+
+def test_what_a_person_has_chosen_for_is_forgotten() -> None:
+    left = MEMORY.without({Partition("orders", 0)})
+    assert left.epochs() == {Partition("orders", 1): 3}
+    assert left.without({Partition("orders", 1)}) == Memory()
+
+
+def test_of_what_is_wrong_nothing_is_forgotten() -> None:
+    seen = sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 60, 1, 5, History(3, 60)))
+    after = remember(MEMORY, SAVED, seen, judge(SAVED, MEMORY, seen))
+    assert after.topics[0].partitions == (RememberedPartition(0, 100, 110, 3), RememberedPartition(1, 50, 60, 5))
