@@ -4,6 +4,7 @@ import base64
 import shutil
 import subprocess
 import uuid
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,10 @@ FORMAT_S = 60.0
 ASK_S = 2.0
 FORMATTED = "formatted"
 """Beside the jars: the directory of a broker that was formatted once, as a pattern for all others."""
+
+
+def _nothing(_ports: Ports) -> Mapping[str, str]:
+    return {}
 
 
 class Brokers:
@@ -83,10 +88,10 @@ def zookeeper_brokers(directory: Path, connect: str, *, size: int = 2) -> Broker
     return _brokers(directory, ZOOKEEPER_MODE, members)
 
 
-def kraft_brokers(directory: Path, *, size: int = 3) -> Brokers:
-    """Version 4, each of them a controller too."""
+def kraft_brokers(directory: Path, *, size: int = 3, extra: Callable[[Ports], Mapping[str, str]] = _nothing) -> Brokers:
+    """Version 4, each of them a controller too. `extra` are more settings, by the broker's ports."""
     _archive(directory / "archive")
-    return _kraft_brokers(directory, size)
+    return _kraft_brokers(directory, size, extra)
 
 
 def _archive(directory: Path) -> None:
@@ -95,7 +100,7 @@ def _archive(directory: Path) -> None:
     if archive.exists():
         return
     unfinished = archive.with_name(f"{directory.parent.name}-{archive.name}")
-    only = _kraft_brokers(directory, 1)
+    only = _kraft_brokers(directory, 1, _nothing)
     try:
         only[1].start(f"-XX:ArchiveClassesAtExit={unfinished}")
         only.wait_ready()
@@ -105,12 +110,12 @@ def _archive(directory: Path) -> None:
         only[1].kill()
 
 
-def _kraft_brokers(directory: Path, size: int) -> Brokers:
+def _kraft_brokers(directory: Path, size: int, extra: Callable[[Ports], Mapping[str, str]]) -> Brokers:
     members = _members(size)
     cluster = _uuid()
-    for id in members:
+    for id, ports in members.items():
         own = _directory(directory, id)
-        (own / "server.properties").write_text(configuration.with_kraft(id, members))
+        (own / "server.properties").write_text(configuration.with_kraft(id, members, extra(ports)))
         (own / LOGGING).write_text(configuration.log4j2())
         _format(own, id, cluster)
     return _brokers(directory, KRAFT, members)
@@ -118,7 +123,7 @@ def _kraft_brokers(directory: Path, size: int) -> Brokers:
 
 def _brokers(directory: Path, version: str, members: dict[int, Ports]) -> Brokers:
     jars = jars_of(version)
-    return Brokers(tuple(Broker(id, _directory(directory, id), jars, ports.client) for id, ports in members.items()))
+    return Brokers(tuple(Broker(id, _directory(directory, id), jars, ports) for id, ports in members.items()))
 
 
 def _knows(broker: Broker, others: set[int]) -> bool:

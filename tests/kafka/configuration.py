@@ -24,8 +24,8 @@ def with_zookeeper(id: int, ports: Ports, connect: str) -> str:
     )
 
 
-def with_kraft(id: int, members: Mapping[int, Ports]) -> str:
-    """Broker and controller in one process."""
+def with_kraft(id: int, members: Mapping[int, Ports], extra: Mapping[str, str]) -> str:
+    """Broker and controller in one process. What is extra wins."""
     ports = members[id]
     return as_properties(
         _common(ports)
@@ -43,7 +43,24 @@ def with_kraft(id: int, members: Mapping[int, Ports]) -> str:
             "broker.heartbeat.interval.ms": "300",
             "initial.broker.registration.timeout.ms": "30000",
         }
+        | dict(extra)
     )
+
+
+def with_password_and_tls(ports: Ports, *, user: str, password: str, key_store: str) -> dict[str, str]:
+    """Another listener, on the secure port, beside those of `with_kraft`. `key_store` is a PEM file: key and certificates."""
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";'
+    return {
+        "listeners": (
+            f"PLAINTEXT://{LOOPBACK}:{ports.client},CONTROLLER://{LOOPBACK}:{ports.quorum},SASL_SSL://{LOOPBACK}:{ports.secure}"
+        ),
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{ports.client},SASL_SSL://{LOOPBACK}:{ports.secure}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": key_store,
+    }
 
 
 def _common(ports: Ports) -> dict[str, str]:

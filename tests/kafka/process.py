@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.zk.embedded import tethered
 from holdfast.zk.embedded.java import find_java
-from holdfast.zk.embedded.ports import LOOPBACK
+from holdfast.zk.embedded.ports import LOOPBACK, Ports
 from tests.kafka.configuration import LOG_NAME
 
 HEAP_MB = 256
@@ -28,10 +28,11 @@ def java(jars: Path, *arguments: str) -> list[str]:
 
 
 class Broker:
-    def __init__(self, id: int, directory: Path, jars: Path, port: int) -> None:
+    def __init__(self, id: int, directory: Path, jars: Path, ports: Ports) -> None:
         self.id = id
         self.directory = directory
-        self.address = f"{LOOPBACK}:{port}"
+        self.address = f"{LOOPBACK}:{ports.client}"
+        self.secure_address = f"{LOOPBACK}:{ports.secure}"
         self._jars = jars
         self._process: subprocess.Popen[bytes] | None = None
 

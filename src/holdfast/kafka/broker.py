@@ -47,10 +47,12 @@ def look(client: Client, topics: Collection[str], epochs: Mapping[Partition, int
 
     `epochs` are the remembered ones. Raises Refused if librdkafka does not take the client's settings.
     """
-    return _Look(client, within_s).sight(topics, epochs)
+    return Look(client, within_s).sight(topics, epochs)
 
 
-class _Look:
+class Look:
+    """Once: it is made, asked, and thrown away."""
+
     def __init__(self, client: Client, within_s: float) -> None:
         self._client = client
         self._deadline = time.monotonic() + within_s
@@ -96,7 +98,8 @@ class _Look:
             raise Refused(f"librdkafka does not take {name} of the source's options") from None
 
     def _complain(self, error: KafkaError) -> None:
-        self._complaint = error.str()
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which comes after the reason, and tells none
+            self._complaint = error.str()
 
     def _left_s(self) -> float:
         return max(0.1, min(ANSWER_S, self._deadline - time.monotonic()))
