@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from holdfast.kafka.finding import Finding, Weight
 from holdfast.kafka.saved import Partition, Position, Saved
 from holdfast.kafka.sighted import Sighted, SightedPartition, SightedTopic
+from holdfast.model import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,44 @@ class Memory:
             for topic in self.topics
         )
         return Memory(tuple(topic for topic in topics if topic.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source of one query: two of them may read the same topic, and be at different places in it."""
+
+    location: str
+    """Of the query's checkpoint, as Spark spells it."""
+    number: int
+    """As in `offsets/N`, whose lines are the sources in this order."""
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All that is remembered for a job."""
+
+    sources: tuple[Source, ...] = ()
+
+    def memory(self, location: str, number: int) -> Memory:
+        return next((each.memory for each in self.sources if (each.location, each.number) == (location, number)), Memory())
+
+    def with_another(self, location: str, number: int, memory: Memory) -> "Kept":
+        others = tuple(each for each in self.sources if (each.location, each.number) != (location, number))
+        return Kept((*others, Source(location, number, memory)))
+
+    def encoded(self) -> bytes:
+        return codec.encode(self)
+
+
+def kept_in(data: bytes | None) -> tuple[Kept, str]:
+    """What was kept; and a sentence if there is something that cannot be read. That counts as nothing: the next look is the
+    first, and says what it cannot know.
+    """
+    try:
+        return (codec.decode(Kept, data, where="kafka.json") if data is not None else Kept()), ""
+    except (codec.Garbage, codec.NewerSchema) as error:
+        return Kept(), str(error)
 
 
 def remember(before: Memory, saved: Saved, sighted: Sighted, findings: Iterable[Finding]) -> Memory:

@@ -24,6 +24,9 @@ from holdfast.storage.folder import Folder, OpenFolder
 
 FOLDER = "_holdfast"
 QUERIES = "queries.json"
+KAFKA = "kafka.json"
+KAFKA_LIMIT_BYTES = 8 << 20
+"""A hundred bytes for each partition that the job reads."""
 KEPT = 50
 LIMIT_BYTES = 256 << 10
 LITTER_S = 86400.0
@@ -101,13 +104,26 @@ class ClaimBook:
 
     def queries(self) -> str | None:
         """What is known of the job's queries, as it was left. A name that is no file counts as none."""
+        return self._kept(QUERIES, LIMIT_BYTES)
+
+    def leave_queries(self, data: str) -> None:
+        self._keep(QUERIES, data)
+
+    def kafka(self) -> str | None:
+        """What is remembered of the topics that the job reads, as it was left."""
+        return self._kept(KAFKA, KAFKA_LIMIT_BYTES)
+
+    def leave_kafka(self, data: str) -> None:
+        self._keep(KAFKA, data)
+
+    def _kept(self, name: str, limit: int) -> str | None:
         with contextlib.suppress(FolderMissing, Unreadable), self._open(False) as folder:
-            data = folder.read(QUERIES, LIMIT_BYTES)
+            data = folder.read(name, limit)
             return data.decode(errors="replace") if data is not None else None
         return None
 
-    def leave_queries(self, data: str) -> None:
-        with self._open(True) as folder, folder.writing(QUERIES) as write:
+    def _keep(self, name: str, data: str) -> None:
+        with self._open(True) as folder, folder.writing(name) as write:
             write(memoryview(data.encode()))
 
     def _judge(self, folder: Folder, claim: Claim) -> bool:

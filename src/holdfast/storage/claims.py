@@ -80,3 +80,12 @@ class Claims:
 
     def leave_queries(self, known: Known) -> None:
         self._call("leave_queries", data=codec.encode(known).decode())
+
+    def kafka(self) -> bytes | None:
+        """What the offset guard has left about the topics that the job reads. `holdfast.kafka` knows what it says."""
+        data: str | None = self._call("kafka")
+        return data.encode() if data is not None else None
+
+    def leave_kafka(self, data: bytes) -> None:
+        """Whole or not at all, in place of what was there."""
+        self._call("leave_kafka", data=data.decode())

@@ -1,9 +1,8 @@
 """What people read."""
 
 from holdfast.kafka import Memory, Partition, Position, Sighted, judge, remember, table
-from holdfast.kafka.memory import RememberedPartition, RememberedTopic
+from holdfast.kafka.memory import Kept, RememberedPartition, RememberedTopic, kept_in
 from holdfast.kafka.sighted import History, SightedPartition, SightedTopic
-from holdfast.model import codec
 
 SAVED = {Partition("orders", 0): Position(100, 100), Partition("orders", 1): Position(50, 50)}
 MEMORY = Memory((RememberedTopic("orders", "a", (RememberedPartition(0, 100, 110, 3), RememberedPartition(1, 50, 50, 3))),))
@@ -43,8 +42,16 @@ def test_a_job_that_has_read_on_since_the_last_look_is_told_only_what_is_certain
     assert "between 40 and 60 are other ones" in regrown.sentence
 
 
-def test_a_memory_is_a_record_like_the_others() -> None:
-    assert codec.decode(Memory, codec.encode(MEMORY), where="kafka.json") == MEMORY
+def test_two_sources_of_one_topic_are_remembered_apart() -> None:
+    kept = Kept().with_another("file:/q", 0, MEMORY).with_another("file:/q", 1, Memory()).with_another("file:/r", 0, Memory())
+    assert kept_in(kept.encoded()) == (kept, "")
+    assert (kept.memory("file:/q", 0), kept.memory("file:/q", 1), kept.memory("file:/s", 0)) == (MEMORY, Memory(), Memory())
+    assert len(kept.with_another("file:/q", 0, Memory()).sources) == 3
+
+
+def test_what_cannot_be_read_counts_as_nothing_and_is_said() -> None:
+    kept, sentence = kept_in(b"{torn")
+    assert kept == Kept() and "kafka.json holds 5 bytes that are not a record" in sentence
 
 
 def test_what_a_person_has_chosen_for_is_forgotten() -> None:
