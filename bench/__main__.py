@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 
-from bench import failover, jobs, savepoint, simulation, start, throughput
+from bench import failover, jobs, kafka_guard, savepoint, simulation, start, throughput
 
 BENCHMARKS = {
     "simulation": simulation.main,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "start": start.main,
     "throughput": throughput.main,
     "savepoint": savepoint.main,
+    "kafka_guard": kafka_guard.main,
 }
 
 

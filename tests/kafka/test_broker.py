@@ -45,7 +45,9 @@ def test_an_offset_beyond_every_log_is_answered_with_the_end_of_the_epoch_and_in
     topic.write(9)
     consumer = Consumer({"bootstrap.servers": topic.bootstrap, "group.id": "t", "auto.offset.reset": "error"})
     try:
-        consumer.assign([TopicPartition(topic.name, 0, BEYOND_EVERY_LOG, leader_epoch=0)])
+        consumer.list_topics(topic.name)  # so that it knows its leader already: then an assignment asks nothing
+        consumer.assign([TopicPartition(topic.name, 0, 9)])
+        consumer.seek(TopicPartition(topic.name, 0, BEYOND_EVERY_LOG, leader_epoch=0))
         message = eventually(lambda: consumer.poll(0.1), SETTLE_S, "an answer")
     finally:
         consumer.close()

@@ -5,7 +5,7 @@ of librdkafka 2.16 whose controller was killed found no other within half a minu
 
 A look costs one request that describes the topics, then one for the earliest and one for the latest offsets to each leader,
 whatever the number of partitions. Only partitions whose leader is another one than is remembered are asked for their history:
-one request each, all at once. There is no call for that question, but a consumer asks it when it is given an offset with an
+one request each, all at once. There is no call for that question, but a consumer asks it when it is moved to an offset with an
 epoch (KIP-320), and if the offset is beyond every log the answer stands in its error. `tests/kafka/test_broker.py` holds the
 words of that error.
 """
@@ -34,7 +34,14 @@ except ImportError as error:
 WITHIN_S = 10.0
 ANSWER_S = 3.0
 """For one request. A broker that needs longer counts as away."""
+RETRY_S = 0.01
 BEYOND_EVERY_LOG = 2**62
+_ASKING_FOR_HISTORY = {
+    "group.id": "holdfast-guard",  # must be named, and is never joined
+    "enable.auto.commit": False,
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": 10,  # a fetch at the end of a log is in the way of the question until it is answered
+}
 _ANSWER = re.compile(r"broker end offset is (-?\d+) \(offset leader epoch (-?\d+)\)")
 
 _silent = logging.getLogger("holdfast.kafka.client")
@@ -172,26 +179,36 @@ class Look:
         self, partitions: Mapping[Partition, SightedPartition], epochs: Mapping[Partition, int]
     ) -> dict[Partition, SightedPartition]:
         """Of those whose leader is a later one than the remembered."""
-        open_questions = {
+        questions = {
             partition: epochs[partition]
             for partition, seen in partitions.items()
             if partition in epochs and seen.epoch is not None and seen.epoch > epochs[partition]
         }
-        if not open_questions:
+        if not questions:
             return {}
-        consumer = self._made(
-            Consumer, {"group.id": "holdfast-guard", "enable.auto.commit": False, "auto.offset.reset": "error"}
-        )
+        consumer = self._made(Consumer, _ASKING_FOR_HISTORY)
         try:
-            consumer.assign(
-                [
-                    TopicPartition(each.topic, each.number, BEYOND_EVERY_LOG, leader_epoch=e)
-                    for each, e in open_questions.items()
-                ]
-            )
-            return self._heard(consumer, partitions, open_questions)
+            # Assigned at the end, where there is nothing to fetch, and moved from there: a seek always asks the question, an
+            # assignment only if it is faster than the metadata.
+            consumer.assign([TopicPartition(each.topic, each.number, partitions[each].latest) for each in questions])
+            for partition, epoch in questions.items():
+                self._question(
+                    consumer, TopicPartition(partition.topic, partition.number, BEYOND_EVERY_LOG, leader_epoch=epoch)
+                )
+            return self._heard(consumer, partitions, questions)
         finally:
             consumer.close()
+
+    def _question(self, consumer: Any, beyond: Any) -> None:
+        """A consumer that has not come to its assignment yet refuses to be moved. One that never does will not answer."""
+        while time.monotonic() < self._deadline:
+            try:
+                consumer.seek(beyond)
+                return
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE:
+                    return
+                time.sleep(RETRY_S)
 
     def _heard(
         self, consumer: Any, partitions: Mapping[Partition, SightedPartition], questions: Mapping[Partition, int]
