@@ -1,6 +1,6 @@
 """What people read."""
 
-from holdfast.kafka import Memory, Partition, Position, Sighted, judge, remember, table
+from holdfast.kafka import Kind, Memory, Partition, Position, Sighted, Weight, judge, remember, table
 from holdfast.kafka.memory import Kept, RememberedPartition, RememberedTopic, kept_in
 from holdfast.kafka.sighted import History, SightedPartition, SightedTopic
 
@@ -64,3 +64,35 @@ def test_of_what_is_wrong_nothing_is_forgotten() -> None:
     seen = sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 60, 1, 5, History(3, 60)))
     after = remember(MEMORY, SAVED, seen, judge(SAVED, MEMORY, seen))
     assert after.topics[0].partitions == (RememberedPartition(0, 100, 110, 3), RememberedPartition(1, 50, 60, 5))
+
+
+def in_order(partition: int) -> SightedPartition:
+    return SightedPartition(0, (110, 50)[partition], 1, 3)
+
+
+def test_a_leader_of_an_earlier_epoch_is_not_believed() -> None:
+    (finding,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 90, 1, 2), in_order(1)))
+    assert (finding.kind, finding.weight) == (Kind.STALE_LEADER, Weight.WAIT)
+
+
+def test_a_leader_that_has_not_told_its_history_is_asked_again() -> None:
+    for history in (None, History(2, 110)):
+        (finding,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 120, 1, 4, history), in_order(1)))
+        assert (finding.kind, finding.weight) == (Kind.UNANSWERED, Weight.WAIT)
+
+
+def test_an_offset_beyond_the_end_may_pass_whoever_leads() -> None:
+    for epoch, history in ((3, None), (4, History(3, 110))):
+        (finding,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 99, 1, epoch, history), in_order(1)))
+        assert (finding.kind, finding.weight, finding.vanished, finding.keep) == (Kind.BEYOND_END, Weight.WAIT, 1, None)
+    assert judge(SAVED, MEMORY, sighted(SightedPartition(0, 100, 1, 3), in_order(1))) == ()
+
+
+def test_a_batch_that_was_begun_must_be_there_as_a_whole() -> None:
+    saved = SAVED | {Partition("orders", 0): Position(80, 100)}
+    regrown, longer = SightedPartition(0, 130, 2, 4, History(3, 90)), SightedPartition(0, 130, 2, 4, History(3, 100))
+    (finding,) = judge(saved, MEMORY, sighted(regrown, in_order(1)))
+    assert (finding.kind, finding.weight, finding.vanished) == (Kind.REGROWN, Weight.STOP, 10)
+    assert "10 records that the job has read or begun to read" in finding.sentence
+    (finding,) = judge(saved, MEMORY, sighted(longer, in_order(1)))
+    assert (finding.kind, finding.weight) == (Kind.TRUNCATED_AHEAD, Weight.NOTE)
