@@ -66,7 +66,7 @@ def test_a_look_asks_each_leader_once_for_the_earliest_and_once_for_the_latest_h
     topic.create(*([1 + number % 3] for number in range(60)))
     asked: dict[str, Any] = {}
     counting = {"statistics.interval.ms": 20, "stats_cb": lambda text: asked.update(json.loads(text))}
-    asking = Look(Client({"bootstrap.servers": topic.bootstrap, **counting}), 10)  # type: ignore[dict-item]
+    asking = Look(Client({"bootstrap.servers": topic.bootstrap, **counting}), 10)
     sighted = asking.sight([topic.name], {})
     assert all(partition.latest == 0 for partition in sighted.topics[topic.name].partitions.values())
     answered = time.time()

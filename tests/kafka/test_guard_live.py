@@ -12,16 +12,16 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 def test_offsets_that_are_where_they_should_be_are_no_finding_once_they_were_seen(kraft: Brokers) -> None:
     job = reading(kraft, written=100, read=60)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
     job.topic.write(5)
     job.read_up_to(105)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
 
 
 def test_records_that_were_deleted_before_they_were_read_are_counted(kraft: Brokers) -> None:
     job = reading(kraft, written=100, read=60)
     job.topic.delete_records(83)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight) == (Kind.RETENTION, Weight.STOP)
     assert (finding.saved, finding.earliest, finding.latest, finding.lost) == (60, 83, 100, 23)
     check_choices(finding, job)
@@ -30,21 +30,21 @@ def test_records_that_were_deleted_before_they_were_read_are_counted(kraft: Brok
 def test_records_that_were_read_may_be_deleted(kraft: Brokers) -> None:
     job = reading(kraft, written=100, read=60)
     job.topic.delete_records(60)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
 
 
 def test_a_batch_that_is_repeated_needs_its_records(kraft: Brokers) -> None:
     job = reading(kraft, written=100, read=60)
     job.plan_up_to(90)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
     job.topic.delete_records(61)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.lost) == (Kind.RETENTION, 1)
 
 
 def test_an_unclean_election_that_truncates_is_told_to_the_record(kraft: Brokers) -> None:
     job = truncated(kraft, common=60, only_on_the_first=40, read=85)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight) == (Kind.TRUNCATED, Weight.STOP)
     assert (finding.saved, finding.earliest, finding.latest) == (85, 0, 60)
     assert finding.vanished == job.truth().vanished == 25
@@ -57,7 +57,7 @@ def test_an_unclean_election_that_truncates_is_told_to_the_record(kraft: Brokers
 def test_a_log_that_was_truncated_and_has_regrown_past_the_saved_offset_is_told_to_the_record(kraft: Brokers) -> None:
     job = truncated(kraft, common=60, only_on_the_first=40, read=100)
     job.topic.write(70)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight) == (Kind.REGROWN, Weight.STOP)
     assert (finding.saved, finding.earliest, finding.latest) == (100, 0, 130)
     assert finding.vanished == job.truth().vanished == 40
@@ -67,23 +67,23 @@ def test_a_log_that_was_truncated_and_has_regrown_past_the_saved_offset_is_told_
     # The broker that had the records is back, and follows: nothing changes.
     kraft.mend()
     eventually(lambda: job.topic.in_sync() == {1, 2}, SETTLE_S, "both are in sync")
-    assert kinds(job.check()) == [Kind.REGROWN]
+    assert kinds(job.settled()) == [Kind.REGROWN]
 
 
 def test_what_was_truncated_before_anybody_looked_is_not_guessed_at(kraft: Brokers) -> None:
     job = truncated(kraft, common=60, only_on_the_first=40, read=100, looked=False)
     job.topic.write(70)
-    findings = job.check()
+    findings = job.settled()
     assert [(finding.kind, finding.weight) for finding in findings] == [(Kind.FIRST_SIGHT, Weight.NOTE)]
     assert "cannot be known" in findings[0].sentence
 
 
 def test_records_that_were_truncated_before_they_were_read_are_a_note(kraft: Brokers) -> None:
     job = truncated(kraft, common=60, only_on_the_first=40, read=50)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight, finding.lost) == (Kind.TRUNCATED_AHEAD, Weight.NOTE, 40)
     job.topic.write(10)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
 
 
 def test_a_topic_that_was_deleted_is_told(kraft: Brokers) -> None:
@@ -100,7 +100,7 @@ def test_a_topic_that_was_created_again_is_another_one_however_long_it_is(kraft:
     job.topic.delete()
     job.topic.create([1, 2])
     job.topic.write(rewritten)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight) == (Kind.RECREATED, Weight.STOP)
     assert (finding.saved, finding.earliest, finding.latest) == (60, 0, rewritten)
     assert (finding.lost, finding.lost_more, finding.mends) == (40, True, 0)
@@ -111,11 +111,11 @@ def test_a_partition_that_was_added_is_a_note_and_then_known(kraft: Brokers) -> 
     job = reading(kraft, written=100, read=60)
     job.topic.add_partitions(2)
     job.topic.write(7, 1)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight, finding.partition, finding.lost) == (Kind.ADDED, Weight.NOTE, 1, 0)
     job.read_up_to(7, 1)
-    assert kinds(job.check()) == [Kind.FIRST_SIGHT]
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == [Kind.FIRST_SIGHT]
+    assert kinds(job.settled()) == []
 
 
 def test_a_partition_that_was_added_and_lost_records_before_they_were_read_stops_the_job(kraft: Brokers) -> None:
@@ -123,7 +123,7 @@ def test_a_partition_that_was_added_and_lost_records_before_they_were_read_stops
     job.topic.add_partitions(2)
     job.topic.write(7, 1)
     job.topic.delete_records(3, 1)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.weight, finding.partition, finding.lost) == (Kind.ADDED, Weight.STOP, 1, 3)
 
 
@@ -151,7 +151,7 @@ def test_a_leader_that_is_killed_passes_by_itself(kraft: Brokers) -> None:
     assert all(verdict([finding]) == Weight.WAIT for finding in seen), seen
     assert job.topic.leader() == 2
     job.topic.write(10)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
 
 
 def test_a_leader_that_is_paused_passes_by_itself(kraft: Brokers) -> None:
@@ -185,7 +185,7 @@ def test_a_partition_without_a_leader_is_waited_for(kraft: Brokers) -> None:
     topic.write(10)
     job = Job(topic)
     job.read_up_to(10)
-    job.check()
+    job.settled()
     kraft[3].kill()
     found = eventually(lambda: [f for f in job.check() if f.kind is Kind.LEADER_AWAY], SETTLE_S, "no leader")
     assert found[0].weight is Weight.WAIT
@@ -201,12 +201,12 @@ def test_a_broker_that_loses_its_zookeeper_session_and_comes_back_changes_no_off
     assert job.topic.leader() == 2
     job.topic.write(50)
     job.read_up_to(150)
-    assert kinds(job.check()) == []
+    assert kinds(job.settled()) == []
     on_zookeeper[1].resume()
     eventually(lambda: b"expired" in on_zookeeper[1].log.read_bytes(), SETTLE_S, "broker 1 knows that its session has expired")
     seen += until_in_order(job)
     eventually(lambda: job.topic.in_sync() == {1, 2}, SETTLE_S, "broker 1 follows")
-    seen += job.check()
+    seen += job.settled()
     assert {finding.weight for finding in seen} <= {Weight.WAIT}, seen
     assert job.truth().vanished == 0
 
@@ -214,7 +214,7 @@ def test_a_broker_that_loses_its_zookeeper_session_and_comes_back_changes_no_off
 def test_the_same_with_an_unclean_election_is_told_to_the_record(on_zookeeper: Brokers) -> None:
     job = truncated(on_zookeeper, common=60, only_on_the_first=40, read=100)
     job.topic.write(10)
-    (finding,) = job.check()
+    (finding,) = job.settled()
     assert (finding.kind, finding.saved, finding.latest, finding.mends) == (Kind.TRUNCATED, 100, 70, 60)
     assert finding.vanished == job.truth().vanished == 40
     check_choices(finding, job)
@@ -231,7 +231,7 @@ def reading(brokers: Brokers, *, written: int, read: int) -> Job:
     topic.write(written)
     job = Job(topic)
     job.read_up_to(read)
-    job.check()
+    job.settled()
     return job
 
 
@@ -247,7 +247,7 @@ def truncated(brokers: Brokers, *, common: int, only_on_the_first: int, read: in
     job = Job(topic)
     job.read_up_to(read)
     if looked:
-        assert kinds(job.check()) == [Kind.FIRST_SIGHT]
+        assert kinds(job.settled()) == [Kind.FIRST_SIGHT]
     brokers[1].kill()
     brokers.restart(2)
     eventually(lambda: topic.leader() == 2, SETTLE_S, "broker 2 leads")

@@ -4,14 +4,16 @@ import itertools
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from holdfast.kafka import Finding, Memory, Partition, Position, client_of, judge, remember
+from holdfast.kafka import Finding, Memory, Partition, Position, Weight, client_of, judge, remember, verdict
 from holdfast.kafka.broker import look
 from holdfast.kafka.sighted import Sighted, SightedPartition
 from tests.kafka.brokers import Brokers
+from tests.kafka.process import Broker
 from tests.waiting import eventually
 
 ASK_S = 5.0
@@ -22,6 +24,7 @@ class Topic:
     def __init__(self, brokers: Brokers, **config: str) -> None:
         self.name = f"t-{secrets.token_hex(4)}"
         self.bootstrap = brokers.bootstrap
+        self._brokers = brokers
         self._config = config
         self._numbers = itertools.count()
 
@@ -40,17 +43,17 @@ class Topic:
             return True
 
         eventually(created, SETTLE_S, f"{self.name} is created")
-        eventually(lambda: self._led(len(replicas)), SETTLE_S, f"{self.name} is led")
+        self._until_known(len(replicas))
 
     def delete(self) -> None:
         admin = self._admin()
         admin.delete_topics([self.name])[self.name].result(ASK_S)
-        eventually(lambda: not self.sight().topics[self.name].exists, SETTLE_S, f"{self.name} is deleted")
+        self._until_known(0)
 
     def add_partitions(self, total: int) -> None:
         admin = self._admin()
         admin.create_partitions([NewPartitions(self.name, total)])[self.name].result(ASK_S)
-        eventually(lambda: self._led(total), SETTLE_S, f"{self.name} has {total} partitions")
+        self._until_known(total)
 
     def delete_records(self, before: int, number: int = 0) -> None:
         admin = self._admin()
@@ -73,7 +76,7 @@ class Topic:
     def records(self, number: int = 0) -> dict[int, bytes]:
         """All that are there now, by their offsets."""
         seen = self.partition(number)
-        assert seen.earliest is not None and seen.latest is not None, seen
+        assert seen.earliest is not None and seen.latest is not None
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "t", "auto.offset.reset": "error", "enable.auto.commit": False}
         )
@@ -96,7 +99,14 @@ class Topic:
         return look(client_of({"kafka.bootstrap.servers": self.bootstrap}), [self.name], epochs or {})
 
     def partition(self, number: int = 0) -> SightedPartition:
-        return self.sight().topics[self.name].partitions[number]
+        """As soon as its leader answers."""
+
+        def answered() -> SightedPartition | None:
+            topic = self.sight().topics.get(self.name)
+            seen = topic.partitions.get(number) if topic is not None else None
+            return seen if seen is not None and seen.latest is not None else None
+
+        return eventually(answered, SETTLE_S, f"the leader of {self.name}-{number} answers")
 
     def in_sync(self, number: int = 0) -> set[int]:
         admin = self._admin()
@@ -112,13 +122,28 @@ class Topic:
         seen = topic.partitions.get(number) if topic is not None else None
         return seen.leader if seen is not None and seen.latest is not None else None
 
-    def _led(self, count: int) -> bool:
+    def _until_known(self, count: int) -> None:
+        """By each broker that runs: they learn it one after the other, and until then tell of what was."""
+        for broker in self._brokers.brokers:
+            if broker.running:
+                eventually(partial(self._known_to, broker, count), SETTLE_S, f"broker {broker.id} knows {count} partitions")
+
+        if count:
+            eventually(self._answered_for, SETTLE_S, f"the leaders of {self.name} answer")
+
+    def _answered_for(self) -> bool:
+        """A leader that knows it is one may still have to open its log."""
         topic = self.sight().topics.get(self.name)
-        return (
-            topic is not None
-            and len(topic.partitions) == count
-            and all(p.latest is not None for p in topic.partitions.values())
-        )
+        return topic is not None and bool(topic.partitions) and all(p.latest is not None for p in topic.partitions.values())
+
+    def _known_to(self, broker: Broker, count: int) -> bool:
+        try:
+            # The first question of a new client goes to the one broker that it knows.
+            admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+            partitions = admin.list_topics(self.name, timeout=ASK_S).topics[self.name].partitions
+        except KafkaException:
+            return False
+        return len(partitions) == count and all(each.leader > 0 for each in partitions.values())
 
     def _admin(self) -> AdminClient:
         """Whoever asks it something holds it until the answer is there: what it was asked ends with it."""
@@ -152,6 +177,15 @@ class Job:
         findings = judge(self.saved, self.memory, self.sighted)
         self.memory = remember(self.memory, self.saved, self.sighted, findings)
         return findings
+
+    def settled(self) -> tuple[Finding, ...]:
+        """The first look in which nothing is found that may pass."""
+
+        def found() -> list[tuple[Finding, ...]]:
+            findings = self.check()
+            return [] if verdict(findings) is Weight.WAIT else [findings]
+
+        return eventually(found, SETTLE_S, "nothing that may pass")[0]
 
     def truth(self, number: int = 0) -> "Truth":
         partition = Partition(self.topic.name, number)
