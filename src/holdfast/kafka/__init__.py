@@ -2,7 +2,7 @@
 
 Owns: reading offsets out of a checkpoint (`saved`), asking brokers (`broker`, the only module that knows confluent_kafka), what
 is remembered from one look to the next (`memory`), and judging all three (`guard`, pure). Never does: move an offset, commit
-one, read a record, or guess: what nobody can know is said.
+one, or guess: what nobody can know is said.
 """
 
 from holdfast.kafka.finding import Finding, Kind, Weight

@@ -1,4 +1,4 @@
-"""Asking brokers. Blocks; reads no record, joins no group, and keeps nothing from one look to the next.
+"""Asking brokers. Blocks; joins no group, commits nothing, and keeps nothing from one look to the next.
 
 Each look has clients of its own, because what a client knows from before is what misleads it when brokers fail: an admin client
 of librdkafka 2.16 whose controller was killed found no other within half a minute, while a new one does at once.
