@@ -86,7 +86,7 @@ class Topic:
             for message in consumer.consume(1000, 0.2):
                 assert message.error() is None, message.error()
                 found[message.offset()] = message.value()
-            return len(found) == seen.latest - seen.earliest
+            return len(found) >= seen.latest - seen.earliest
 
         try:
             consumer.assign([TopicPartition(self.name, number, seen.earliest)])
@@ -122,6 +122,15 @@ class Topic:
         seen = topic.partitions.get(number) if topic is not None else None
         return seen.leader if seen is not None and seen.latest is not None else None
 
+    def leaders_told_by(self, broker: Broker) -> list[int] | None:
+        """By that one alone: a new client first asks the one broker that it knows. None without an answer."""
+        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        try:
+            partitions = admin.list_topics(self.name, timeout=ASK_S).topics[self.name].partitions
+        except KafkaException:
+            return None
+        return [partitions[number].leader for number in sorted(partitions)]
+
     def _until_known(self, count: int) -> None:
         """By each broker that runs: they learn it one after the other, and until then tell of what was."""
         for broker in self._brokers.brokers:
@@ -137,13 +146,8 @@ class Topic:
         return topic is not None and bool(topic.partitions) and all(p.latest is not None for p in topic.partitions.values())
 
     def _known_to(self, broker: Broker, count: int) -> bool:
-        try:
-            # The first question of a new client goes to the one broker that it knows.
-            admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-            partitions = admin.list_topics(self.name, timeout=ASK_S).topics[self.name].partitions
-        except KafkaException:
-            return False
-        return len(partitions) == count and all(each.leader > 0 for each in partitions.values())
+        leaders = self.leaders_told_by(broker)
+        return leaders is not None and len(leaders) == count and all(leader > 0 for leader in leaders)
 
     def _admin(self) -> AdminClient:
         """Whoever asks it something holds it until the answer is there: what it was asked ends with it."""
