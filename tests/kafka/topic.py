@@ -122,8 +122,8 @@ class Topic:
         seen = topic.partitions.get(number) if topic is not None else None
         return seen.leader if seen is not None and seen.latest is not None else None
 
-    def leaders_told_by(self, broker: Broker) -> list[int] | None:
-        """By that one alone: a new client first asks the one broker that it knows. None without an answer."""
+    def _leaders_told_by(self, broker: Broker) -> list[int] | None:
+        """By a client that knows no other broker yet; it may learn of others while it asks. None without an answer."""
         admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         try:
             partitions = admin.list_topics(self.name, timeout=ASK_S).topics[self.name].partitions
@@ -146,7 +146,7 @@ class Topic:
         return topic is not None and bool(topic.partitions) and all(p.latest is not None for p in topic.partitions.values())
 
     def _known_to(self, broker: Broker, count: int) -> bool:
-        leaders = self.leaders_told_by(broker)
+        leaders = self._leaders_told_by(broker)
         return leaders is not None and len(leaders) == count and all(leader > 0 for leader in leaders)
 
     def _admin(self) -> AdminClient:
