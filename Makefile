@@ -5,7 +5,7 @@ BIN := .venv/bin
 SET_UP := .venv/.set-up
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-delta test-fast check format bench lock clean java
+.PHONY: help demo test test-live test-delta test-fast check format bench lock clean java maven
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,13 +21,16 @@ $(SET_UP): requirements.lock pyproject.toml
 java: ## check that a Java that can run ZooKeeper and Spark is there
 	@tools/require-java
 
+maven: ## check that Maven is there, which fetches the Kafka brokers of the tests
+	@command -v mvn > /dev/null || { echo "the tests need Maven: install it (Debian: apt-get install maven)" >&2; exit 1; }
+
 demo: java $(SET_UP) ## a real cluster on this machine, broken on purpose, in under a minute
 	@$(BIN)/python examples/demo.py
 
-test: java $(SET_UP) ## everything but what takes real Spark drivers on a real cluster
+test: java maven $(SET_UP) ## everything but what takes real Spark drivers on a real cluster
 	@$(BIN)/python -m pytest -m "not live"
 
-test-live: java $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: half an hour
+test-live: java maven $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: an hour
 	@$(BIN)/python -m pytest -m live
 
 test-delta: java $(SET_UP) ## the sink for Delta tables, with the newest Spark that Delta Lake works with
@@ -47,7 +50,7 @@ format: $(SET_UP) ## format, and mend what can be mended by itself
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: java $(SET_UP) ## the figures, measured here and now
+bench: java maven $(SET_UP) ## the figures, measured here and now
 	@$(BIN)/python -m bench
 
 lock: ## resolve pyproject.toml into requirements.lock (needs uv)
