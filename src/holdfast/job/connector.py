@@ -27,7 +27,7 @@ FETCH_S = 300.0
 MIRROR = "DEFAULT_ARTIFACT_REPOSITORY"
 """The variable in which Spark's own resolver looks for another place than Maven Central."""
 _CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<spark>.+)\.jar")
-_TROUBLE = re.compile(r"(?:unresolved dependency: |download failed: |Server access error)[^\],]+")
+_TROUBLE = re.compile(r"(?:unresolved dependency|download failed|Server access error)[^\],]*: *([^\],:]+)")
 
 
 # Whether it is needed
@@ -137,9 +137,8 @@ class Connector:
 
     def _unavailable(self, directory: Path, why: str) -> Unavailable:
         return Unavailable(
-            f"it names a Kafka source, and Spark's connector {self.coordinates} is neither in {directory / self.folder} "
-            f"nor could it be fetched: {why}. Put its jars there, set `node.maven` to a mirror, "
-            f"or name another version (--conf holdfast.kafka.connector=VERSION)"
+            f"it names a Kafka source, and Spark's connector cannot be fetched ({why}): put the jars of {self.coordinates} "
+            f"into {directory / self.folder}, set `node.maven` to a mirror, or say --conf holdfast.kafka.connector=VERSION"
         )
 
 
