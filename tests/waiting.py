@@ -9,7 +9,7 @@ POLL_S = 0.02
 T = TypeVar("T")
 
 
-def eventually(predicate: Callable[[], T], within_s: float, what: str) -> T:
+def eventually(predicate: Callable[[], T], within_s: float, what: str, *, every_s: float = POLL_S) -> T:
     """The first true value of the predicate; fails, saying what was waited for, if there is none in time."""
     deadline = time.monotonic() + within_s
     while True:
@@ -18,7 +18,7 @@ def eventually(predicate: Callable[[], T], within_s: float, what: str) -> T:
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s:g} s: {what} (last seen: {value!r})")
-        time.sleep(POLL_S)
+        time.sleep(every_s)
 
 
 async def soon(predicate: Callable[[], T], within_s: float, what: str) -> T:

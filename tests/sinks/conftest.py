@@ -1,9 +1,12 @@
 """What the tests of sinks share: one Spark, one PostgreSQL server, and outputs of each kind."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
 
 from tests.sinks.database import server
@@ -20,9 +23,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
+def databases() -> Iterator[str]:
+    """The DSN of a server."""
     with server() as dsn:
         yield dsn
+
+
+@pytest.fixture
+def dsn(databases: str) -> str:
+    """A database for this test alone."""
+    name = f"t{secrets.token_hex(6)}"
+    with psycopg.connect(databases, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return make_conninfo(databases, dbname=name)
 
 
 @pytest.fixture(params=KINDS)

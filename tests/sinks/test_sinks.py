@@ -39,6 +39,17 @@ def test_a_batch_that_took_effect_before_a_crash_is_not_written_again(stream: St
     assert (output.values(), output.batches()) == ([1, 2, 3, 4], [0, 1, 2])
 
 
+def test_a_batch_with_state_that_took_effect_before_a_crash_counts_in_the_state(stream: Stream, output: Output) -> None:
+    stream.stateful = True
+    stream.add(1, 11)
+    stream.add(1, 2)
+    stream.run(output.sink())
+    stream.forget_commit(1)
+    stream.add(1, 2)
+    stream.run(output.sink(), attempt=2)
+    assert (output.values(), output.batches()) == ([1002, 1003, 1004, 2001, 2002], [0, 1, 2])
+
+
 def test_a_driver_that_dies_within_a_batch_leaves_nothing_of_it(stream: Stream, output: Output) -> None:
     stream.add(1)
     stream.run(output.sink())

@@ -1,5 +1,6 @@
 """Words counted in windows: their input, what one batch over it gives, and what a reader finds in an output of each kind."""
 
+import contextlib
 import json
 import os
 import random
@@ -69,4 +70,21 @@ def in_delta(spark: SparkSession, output: str) -> tuple[list[Row], list[int]]:
     return sorted(rows), delta_batches(spark, output)
 
 
+def count_in_parquet(output: str) -> int:
+    return len(list(Path(output).glob("batch=*")))
+
+
+def count_in_postgres(output: str) -> int:
+    with contextlib.suppress(psycopg.Error), psycopg.connect(output) as connection:
+        row = connection.execute("SELECT count(*) FROM holdfast_batches").fetchone()
+        return int(row[0]) if row else 0
+    return 0
+
+
+def count_in_delta(output: str) -> int:
+    return len(list(Path(output).glob("_delta_log/*.json")))
+
+
+COUNTERS = {"parquet": count_in_parquet, "postgres": count_in_postgres, "delta": count_in_delta}
+"""How many batches an output has, as fast as that can be seen."""
 READERS = {"parquet": in_parquet, "postgres": in_postgres, "delta": in_delta}

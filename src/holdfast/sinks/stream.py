@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.job.environment import Environment
+from holdfast.job.log import say
 from holdfast.sinks.hadoop import Folder
 from holdfast.sinks.ledger import GENERATION_BITS, Batch, Owner
 
@@ -24,6 +25,14 @@ def batch_of(frame: "DataFrame", batch_id: int) -> Batch:
     environment = Environment.read()
     owner = Owner(lineage(environment), str(query))
     return Batch(owner, fence(environment), batch_id, _digest(session, owner.query, batch_id))
+
+
+def skip(frame: "DataFrame", batch: Batch, where: str) -> None:
+    """A batch that was written before a crash. It is computed once more all the same: Spark keeps the state of a query only
+    for batches that were, and ends one whose sink has looked away.
+    """
+    say(f"batch {batch.id} is in {where} already, and is not written again")
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def lineage(environment: Environment) -> str:

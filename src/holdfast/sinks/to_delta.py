@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Unavailable
-from holdfast.job.log import say
 from holdfast.sinks.claims import Claim
 from holdfast.sinks.delta_table import LOOK_BACK, Look, Note, Table
 from holdfast.sinks.ledger import Batch, Refusal, Skip, decide
 from holdfast.sinks.refusal import named_attempt, refused, superseded
-from holdfast.sinks.stream import batch_of
+from holdfast.sinks.stream import batch_of, skip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,8 +45,7 @@ class DeltaSink:
         if isinstance(decision, Refusal):
             raise self._superseded(batch) if table.overtaken(claim) else refused(decision, batch, self._path)
         if isinstance(decision, Skip):
-            say(f"batch {batch.id} is in {self._path} already, and is not written again")
-            return
+            return skip(frame, batch, self._path)
         if not table.write(frame, claim, batch):
             raise self._superseded(batch)
         note = Note(claim, batch.id, batch.digest)

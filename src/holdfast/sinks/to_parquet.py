@@ -5,13 +5,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutputRefused, Refused, Unavailable
-from holdfast.job.log import say
 from holdfast.sinks.claims import Claim
 from holdfast.sinks.directory import Directory, Look, Written
 from holdfast.sinks.hadoop import Folder
 from holdfast.sinks.ledger import Batch, Refusal, Skip, decide
 from holdfast.sinks.refusal import named_attempt, refused, superseded
-from holdfast.sinks.stream import batch_of
+from holdfast.sinks.stream import batch_of, skip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +49,7 @@ class ParquetSink:
         if isinstance(decision, Refusal):
             raise refused(decision, batch, self._path)
         if isinstance(decision, Skip):
-            say(f"batch {batch.id} is in {self._path} already, and is not written again")
-            return
+            return skip(frame, batch, self._path)
         self._held = self._write(directory, frame, batch, self._held)
 
     def _open(self, frame: "DataFrame") -> Directory:

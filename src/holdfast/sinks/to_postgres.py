@@ -5,12 +5,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.job.log import say
 from holdfast.sinks.columns import Column, columns_of
 from holdfast.sinks.ledger import Batch, Refusal, Skip, decide
 from holdfast.sinks.ledger_table import LedgerTable
 from holdfast.sinks.refusal import refused
-from holdfast.sinks.stream import batch_of
+from holdfast.sinks.stream import batch_of, skip
 
 if TYPE_CHECKING:
     import psycopg
@@ -57,10 +56,11 @@ class PostgresSink:
                 raise refused(decision, batch, self._shown)
             if isinstance(decision, Skip):
                 ledger.seen(batch)
-                say(f"batch {batch.id} is in {self._shown} already, and is not written again")
-                return
-            self._write(connection, columns, (_values(columns, row) for row in frame.toLocalIterator()))
-            ledger.record(batch)
+            else:
+                self._write(connection, columns, (_values(columns, row) for row in frame.toLocalIterator()))
+                ledger.record(batch)
+        if isinstance(decision, Skip):
+            skip(frame, batch, self._shown)
 
     @property
     def _shown(self) -> str:
