@@ -49,6 +49,9 @@ def race(batch, batch_id):
     with open(os.path.join(os.environ["HOLDFAST_CHECKPOINT"], "raced", "commits", str(batch_id)), "w") as file:
         file.write("v1\\n{}")
 
+def nothing(batch, batch_id):
+    "It does not even look at its rows."
+
 spark.range(1).write.json(out)
 tell("path", lambda: spark.range(1).write.json(out))
 tell("no path", lambda: spark.read.json("/nowhere"))
@@ -57,6 +60,7 @@ tell("batch", lambda: run(rate.writeStream.foreachBatch(boom)))
 tell("batch path", lambda: run(rate.writeStream.foreachBatch(exists)))
 tell("udf", lambda: run(rate.select(divide("value")).writeStream.format("noop")))
 tell("race", lambda: run(rate.writeStream.queryName("raced").foreachBatch(race)))
+tell("state", lambda: run(rate.groupBy("value").count().writeStream.outputMode("update").foreachBatch(nothing)))
 tell("bad query", lambda: rate.writeStream.format("nonsense").start())
 print("UNNAMED", sorted(name for name in os.listdir(os.environ["HOLDFAST_CHECKPOINT"]) if name.startswith("query-")))
 rate.writeStream.queryName("last").foreachBatch(last).start()
@@ -82,8 +86,9 @@ def test_each_names_its_cause_and_its_line(driver: Driver) -> None:
     divided = "its script failed: ZeroDivisionError: integer division or modulo by zero (PYTHON_EXCEPTION)"
     assert told["udf"][0] == f"{divided} {line_with('1 // 0')}"
     assert told["race"][1] == "CONCURRENT_STREAM_LOG_UPDATE"
+    assert told["state"][1] == "STATE_STORE_COMMIT_VALIDATION_FAILED" and "awaitResult" not in told["state"][0]
     assert "nonsense" in told["bad query"][0]
-    assert "UNNAMED ['query-1', 'query-2', 'query-3']" in lines, "a query that did not start used up no number"
+    assert "UNNAMED ['query-1', 'query-2', 'query-3', 'query-4']" in lines, "a query that did not start used up no number"
 
     # The last query fails behind the last line of the script. A bare Spark would have ended with 0 before that.
     reason = f"its script failed: KeyError: 'last' (FOREACH_BATCH_USER_FUNCTION_ERROR) {line_with('raise KeyError')}"

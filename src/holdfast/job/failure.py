@@ -17,6 +17,7 @@ SENTENCE_MAX = 300
 JAVA_ENDS_S = 2.0
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _WRAPPED = " terminated with exception: "
+_WAITED = "Exception thrown in awaitResult"
 _PLAN = "\n=== Streaming Query ==="
 _TRACEBACK = "Traceback (most recent call last):"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]\s*")
@@ -124,8 +125,16 @@ def _text(error: BaseException) -> str:
     text = _STATE.sub("", inside if wrapped else text).strip()
     if wrapped and not _CONDITION.match(text) and _TRACEBACK not in text:
         # Of a Java exception Spark keeps the message only; its type is in the cause.
-        text = str(getattr(getattr(error, "_cause", None), "_desc", None) or text)
-    return text
+        text = str(getattr(_cause_that_speaks(error), "_desc", None) or text)
+    return _STATE.sub("", text).strip()
+
+
+def _cause_that_speaks(error: BaseException) -> Any:
+    """Answers of other threads come wrapped, and what is around them says only that."""
+    cause: Any = getattr(error, "_cause", None)
+    while _WAITED in str(getattr(cause, "_desc", "")) and getattr(cause, "_cause", None) is not None:
+        cause = cause._cause
+    return cause
 
 
 def _condition_of(error: BaseException, text: str) -> str:
