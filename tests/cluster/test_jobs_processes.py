@@ -126,6 +126,8 @@ def test_a_runner_paused_past_its_session_never_has_a_second_driver_beside_it(sc
 def test_a_job_whose_driver_or_java_is_killed_waits_a_little_and_runs_again(scene: Scene, victim: str) -> None:
     stream = scene.copying
     attempt = stream.attempt()
+    (scratch,) = scene.up.directory.glob(f"**/attempts/{stream.id}/{attempt.driver.attempt}/tmp")
+    assert list(scratch.glob("spark-*")), "Spark keeps there what it keeps only while it runs"
     os.kill(attempt.driver.pid if victim == "driver" else attempt.java, signal.SIGKILL)
     stream.gone(attempt.driver)
     stream.next_driver(attempt.driver)
@@ -137,6 +139,7 @@ def test_a_job_whose_driver_or_java_is_killed_waits_a_little_and_runs_again(scen
     else:
         assert "Java" in ended["reason"], ended
     stream.well()
+    eventually(lambda: not scratch.exists(), 30, "what a killed driver could not clear up is cleared up")
 
 
 def test_a_stopped_job_ends_at_a_batch_boundary_and_goes_on_there(scene: Scene) -> None:

@@ -124,6 +124,28 @@ def test_of_buried_attempts_only_the_last_ones_are_kept(tmp_path: Path) -> None:
     assert attempts.newest(JobId("j1")) == 11
 
 
+def test_what_a_driver_needed_only_while_it_lived_goes_with_it_and_its_log_stays(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, tmp_path / "x", lambda: None)
+    directory = tmp_path / "attempts" / "j1" / "1"
+    (directory / "tmp" / "blockmgr-1").mkdir(parents=True)
+    (directory / "tmp" / "blockmgr-1" / "shuffle").write_bytes(b"x" * 1000)
+    (directory / "driver.log").write_text("said")
+    attempts.bury(NAME)
+    eventually(lambda: not (directory / "tmp").exists(), 10, "it is removed")
+    assert (directory / "driver.log").read_text() == "said"
+
+
+def test_an_agent_that_died_while_it_cleared_up_does_so_when_it_is_back(tmp_path: Path) -> None:
+    for attempt, buried in ((1, True), (2, False)):
+        directory = tmp_path / "attempts" / "j1" / str(attempt)
+        (directory / "tmp").mkdir(parents=True)
+        if buried:
+            (directory / "buried").touch()
+    Attempts(tmp_path, tmp_path / "x", lambda: None)
+    eventually(lambda: not (tmp_path / "attempts" / "j1" / "1" / "tmp").exists(), 10, "it is removed")
+    assert (tmp_path / "attempts" / "j1" / "2" / "tmp").exists(), "nobody knows yet whether that one is dead"
+
+
 def test_an_evacuation_asks_and_then_ends_every_runner(tmp_path: Path) -> None:
     lock = tmp_path / "attempts" / "j1" / "1" / "runner.lock"
     process = hold(lock)

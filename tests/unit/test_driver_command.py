@@ -42,6 +42,17 @@ def test_code_is_fetched_into_the_attempts_own_folder(tmp_path: Path) -> None:
     assert some.work.is_dir()
 
 
+def test_what_spark_and_python_keep_for_a_while_is_kept_in_the_attempts_own_folder(tmp_path: Path) -> None:
+    some = command(tmp_path, conf=(("spark.driver.extraJavaOptions", "-Djava.io.tmpdir=/elsewhere"),))
+    some.fetch()
+    environment = some.environment({"TMPDIR": "/tmp", "PATH": "/bin"})
+    assert environment["TMPDIR"] == str(tmp_path / "attempt" / "tmp")
+    (java,) = [each for each in submit_arguments(environment) if each.startswith("spark.driver.extraJavaOptions=")]
+    assert java.index(f"-Djava.io.tmpdir={tmp_path}/attempt/tmp") < java.index("-Djava.io.tmpdir=/elsewhere"), (
+        "a job may differ"
+    )
+
+
 def test_a_pipeline_is_laid_out_as_it_was(tmp_path: Path) -> None:
     some = command(tmp_path, script="pipeline.yml")
     with pytest.raises(Refused, match="cannot be unpacked"):

@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +26,7 @@ from holdfast.model.names import Attempt, JobId, is_name
 from holdfast.model.versions import Versions
 from holdfast.node.evacuation import holder
 from holdfast.runner import tree
-from holdfast.runner.place import BURIED, LOCK, OUTCOME, RUN, SESSION, attempt_directory
+from holdfast.runner.place import BURIED, LOCK, OUTCOME, RUN, SCRATCH, SESSION, attempt_directory
 from holdfast.zk import session_file
 
 KEPT_PER_JOB = 5
@@ -48,6 +49,7 @@ class Attempts:
         self._children: list[subprocess.Popen[bytes]] = []
         self._watched: dict[int, AttemptName] = {}
         self._present = set(self._find())
+        _clear_up(buried.parent for buried in sorted(self._root.glob(f"*/*/{BURIED}")))
 
     def _find(self) -> Iterator[AttemptName]:
         """Those that nobody has buried yet."""
@@ -161,6 +163,7 @@ class Attempts:
         with contextlib.suppress(OSError):
             (self._path(name) / BURIED).touch()
             (self._path(name) / SESSION).unlink(missing_ok=True)
+            _clear_up([self._path(name)])
         self._present.discard(name)
 
     def _prune(self, job: JobId) -> None:
@@ -176,3 +179,10 @@ class Attempts:
             loop.remove_reader(descriptor)
             os.close(descriptor)
         self._watched.clear()
+
+
+def _clear_up(attempts: Iterable[Path]) -> None:
+    """What a driver needed only while it lived may be many gigabytes: nothing here waits for that."""
+    scratch = [path for path in (attempt / SCRATCH for attempt in attempts) if path.exists()]
+    if scratch:
+        threading.Thread(target=lambda: [shutil.rmtree(path, ignore_errors=True) for path in scratch], daemon=True).start()

@@ -13,7 +13,7 @@ from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
 from holdfast.runner.package import unpack
-from holdfast.runner.place import CODE, CONTROL, PACKAGE, WORK
+from holdfast.runner.place import CODE, CONTROL, PACKAGE, SCRATCH, WORK
 from holdfast.storage import Storage, checkpoint_of, spark_conf
 
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
@@ -59,6 +59,7 @@ class Command:
         self._supplies = supplies
         self.checkpoint = checkpoint_root(spec, run.job, str(storage.location))
         self.work = directory / WORK
+        self.scratch = directory / SCRATCH
         self.archive: Path | None = None
         """The class archive that the driver was told to use, once it has its environment."""
 
@@ -72,7 +73,7 @@ class Command:
 
     def fetch(self) -> None:
         """Blocks. Raises what the storage raises, and OSError."""
-        for folder in (self._script.parent, self.work, self._directory / CONTROL):
+        for folder in (self._script.parent, self.work, self.scratch, self._directory / CONTROL):
             folder.mkdir(parents=True, exist_ok=True)
         if is_pipeline(self._spec.script):
             self._storage.fetch(self._spec.blob, self._directory / PACKAGE)
@@ -104,6 +105,7 @@ class Command:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYSPARK_SUBMIT_ARGS": self._submit_arguments(files),
             "PYTHONUNBUFFERED": "1",
+            "TMPDIR": str(self.scratch),
             **self._for_connectors(),
             **({"PYTHONPATH": ":".join(paths)} if paths else {}),
         }
@@ -126,7 +128,8 @@ class Command:
             **own,
         }
         # The job's own come last, since the last one counts.
-        java = shlex.join([*JAVA_OPTIONS, *(java_options(self.archive) if self.archive is not None else ())])
+        scratch = f"-Djava.io.tmpdir={self.scratch}"  # Spark's own directories follow it
+        java = shlex.join([*JAVA_OPTIONS, scratch, *(java_options(self.archive) if self.archive is not None else ())])
         conf[JAVA_OPTIONS_CONF] = " ".join(filter(None, [java, own.get(JAVA_OPTIONS_CONF)]))
         arguments: list[str] = []
         if "spark.master" in conf:

@@ -14,6 +14,8 @@ CONTROL = "control"
 CODE = "code"
 PACKAGE = "package.zip"
 WORK = "work"
+SCRATCH = "tmp"
+"""What the driver and Spark leave here is removed with the attempt: a killed one clears up nothing itself."""
 
 
 def attempt_directory(root: Path, job: JobId, attempt: Attempt) -> Path:
