@@ -185,4 +185,9 @@ def _clear_up(attempts: Iterable[Path]) -> None:
     """What a driver needed only while it lived may be many gigabytes: nothing here waits for that."""
     scratch = [path for path in (attempt / SCRATCH for attempt in attempts) if path.exists()]
     if scratch:
-        threading.Thread(target=lambda: [shutil.rmtree(path, ignore_errors=True) for path in scratch], daemon=True).start()
+        threading.Thread(target=_remove, args=(scratch,), name="clearing up", daemon=True).start()
+
+
+def _remove(directories: list[Path]) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
