@@ -99,7 +99,8 @@ def _stopped(driver: int) -> Iterator[None]:
     tree = list(_tree(driver))
     try:
         for pid in tree:
-            os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # a worker that has just ended
+                os.kill(pid, signal.SIGSTOP)
         yield
     finally:
         for pid in reversed(tree):
