@@ -7,8 +7,9 @@ How a look can go wrong, and what is done about it:
 - A process that is just replacing its program (exec) has no environment for a moment. The kernel shows that none has been laid
   out yet, so the process is looked at again.
 - A process may end after it was listed and before it was looked at, with a child that is not on the list. So the list is read
-  again, until everybody on it has been looked at alive. Pids are listed upwards, so newcomers are ahead of the reader. For the
-  one that was born behind it, when pids had begun anew, nothing is called empty before two looks have found nothing.
+  again, until everybody on it has been looked at alive; the newest first, who are the likeliest to be gone soon. Pids are
+  listed upwards, so newcomers are ahead of the reader. For the one that was born behind it, when pids had begun anew, nothing
+  is called empty before two looks have found nothing.
 - A pid may change hands. Everything about a process is read through one open directory of it, which never leads to another one,
   and a signal goes through a pidfd that was checked against the start time.
 """
@@ -23,6 +24,8 @@ KILL_S = 5.0
 SCAN_S = 0.5
 SCAN_ROUNDS = 20
 """How long, and how often at least, the list of processes is read again because of one that came and went."""
+EMPTY_S = 5.0
+"""The same, as long as nobody of the tree has been found: it may be the one that comes and goes."""
 EXEC_S = 10.0
 """How long a process that is in the middle of exec is waited for: its program may have to come from a slow disk. One that stays
 like that is not taken for one of the tree, and is not waited for again."""
@@ -155,7 +158,7 @@ def _scan(mark: bytes, own: bool, *, hold: bool = False) -> list[Process]:
     while True:
         missed = False
         becoming: list[Process] = []
-        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        for pid in reversed([int(name) for name in os.listdir("/proc") if name.isdigit()]):
             if pid == me or (pid in seen and seen[pid].marked is not None):
                 continue
             sighting = _Sighting(held[pid], True) if pid in held else _look(pid, mark)
@@ -176,8 +179,11 @@ def _scan(mark: bytes, own: bool, *, hold: bool = False) -> list[Process]:
             _stuck.update(becoming)
         elif becoming:
             continue
-        if not missed or (rounds >= SCAN_ROUNDS and elapsed_s > SCAN_S):
-            return list({**held, **_with_descendants(seen, me if own else None)}.values())
+        if missed and rounds < SCAN_ROUNDS:
+            continue
+        found = list({**held, **_with_descendants(seen, me if own else None)}.values())
+        if not missed or elapsed_s > (SCAN_S if found else EMPTY_S):
+            return found
 
 
 def _hold(process: Process, held: dict[int, Process]) -> None:
@@ -279,8 +285,9 @@ def _may_get_an_environment(fields: list[bytes]) -> bool:
     """Of a process that shows none: whether exec has not laid one out yet, as against one that is empty, or will never be."""
     if int(fields[6]) & (_KERNEL_THREAD | _EXITING):
         return False
-    begin, end = int(fields[47]), int(fields[48])
-    return begin != end or end == 0
+    end_of_code, begin, end = int(fields[24]), int(fields[47]), int(fields[48])
+    # While the kernel lays out an environment, it looks like an empty one. Where the code ends is noted only after that.
+    return end_of_code == 0 or begin != end
 
 
 def _environment(directory: int, name: str) -> bytes | None:
