@@ -173,7 +173,15 @@ def _changed(
             f"its leader has changed, and has not said whether its log is the one that was read: {now.problem or 'no answer'}"
         )
         return Finding(Kind.UNANSWERED, Weight.WAIT, topic, words, number, position.next, earliest, latest)
-    return _truncated(topic, number, position, before, now.history.end, earliest, latest)
+    truncated = _truncated(topic, number, position, before, now.history.end, earliest, latest)
+    return truncated or _moved(topic, number, position, before.epoch, now, earliest, latest)
+
+
+def _moved(
+    topic: str, number: int, position: Position, epoch: int, now: SightedPartition, earliest: int, latest: int
+) -> Finding:
+    words = f"broker {now.leader} leads it now (epoch {epoch} before, {now.epoch} now), and its log is the one that was read"
+    return Finding(Kind.MOVED, Weight.NOTE, topic, words, number, position.next, earliest, latest)
 
 
 def _silent(topic: str, number: int, position: Position, now: SightedPartition) -> Finding:

@@ -32,7 +32,7 @@ def moves(saved: Iterable[Partition], findings: Iterable[Finding], choice: str |
 
     Raises Refused for a choice that these partitions do not have.
     """
-    wrong = _wrong(saved, findings)
+    wrong = wrong_ones(saved, findings)
     if choice == KEEP:
         return ()
     if isinstance(choice, str):
@@ -44,8 +44,8 @@ def moves(saved: Iterable[Partition], findings: Iterable[Finding], choice: str |
     return tuple(Move(partition, _within(partition, wrong[partition], to)) for partition, to in sorted(choice.items()))
 
 
-def _wrong(saved: Iterable[Partition], findings: Iterable[Finding]) -> dict[Partition, Finding]:
-    """What is wrong with a topic is wrong with each of its partitions."""
+def wrong_ones(saved: Iterable[Partition], findings: Iterable[Finding]) -> dict[Partition, Finding]:
+    """What is wrong with each partition that a person chooses for. What is wrong with a topic is wrong with all of them."""
     wrong: dict[Partition, Finding] = {}
     known = sorted(saved)
     for finding in findings:

@@ -18,15 +18,16 @@ ROWS_MAX = 50
 def table(findings: Iterable[Finding]) -> str:
     """One row for each, and below them what the columns mean."""
     found = list(findings)
-    rows = [_row(finding) for finding in found[:ROWS_MAX]]
-    widths = [max(len(row[column]) for row in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
-    lines = [_line(row, widths) for row in (COLUMNS, *rows)]
+    rows = [row(finding) for finding in found[:ROWS_MAX]]
+    widths = [max(len(cells[column]) for cells in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
+    lines = [_line(cells, widths) for cells in (COLUMNS, *rows)]
     if len(found) > ROWS_MAX:
         lines.append(f"and {len(found) - ROWS_MAX:,} more")
     return "\n".join((*lines, LEGEND))
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def row(finding: Finding) -> tuple[str, ...]:
+    """As many cells as there are columns."""
     return (
         finding.topic,
         _number(finding.partition),

@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.errors import Refused
 from holdfast.job import connector
 from holdfast.job.pipeline import is_pipeline
+from holdfast.model.duration import parse_duration
 from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
@@ -29,6 +30,14 @@ PYTHON_CONF = "spark.pyspark.python"
 """The Python of the executors. Spark heeds it only where it starts that of the driver, too, which is ours to do here."""
 CONNECTOR_CONF = "holdfast.kafka.connector"
 """`on`, `off` or a version, where what the job's Python says is not enough to know."""
+GUARDS_OFF_CONF = "holdfast.guards.off"
+GUARD_CONF = {
+    GUARDS_OFF_CONF: "HOLDFAST_GUARDS_OFF",
+    "holdfast.kafka.grace": "HOLDFAST_KAFKA_GRACE",
+    "holdfast.kafka.away": "HOLDFAST_KAFKA_AWAY",
+    "holdfast.kafka.check": "HOLDFAST_KAFKA_CHECK",
+}
+"""What a job may say about guards: which it does without, by name, and how patient the offset guard is."""
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
@@ -100,6 +109,7 @@ class Command:
             "HOLDFAST_ANCESTORS": ",".join(self._spec.ancestors),
             "HOLDFAST_NODE": run.node,
             "HOLDFAST_CHECKPOINT": self.checkpoint,
+            "HOLDFAST_STORAGE": str(self._storage.location),
             "HOLDFAST_CONTROL": str(self._directory / CONTROL),
             "PYSPARK_PYTHON": dict(self._spec.conf).get(PYTHON_CONF) or sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -107,8 +117,18 @@ class Command:
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(self.scratch),
             **self._for_connectors(),
+            **self._for_guards(),
             **({"PYTHONPATH": ":".join(paths)} if paths else {}),
         }
+
+    def _for_guards(self) -> dict[str, str]:
+        own = dict(self._spec.conf)
+        for conf in (name for name in GUARD_CONF if name != GUARDS_OFF_CONF and name in own):
+            try:
+                parse_duration(own[conf])
+            except Refused as error:
+                raise Refused(f"{conf}: {error}") from error
+        return {variable: own[conf] for conf, variable in GUARD_CONF.items() if conf in own}
 
     def _for_connectors(self) -> dict[str, str]:
         supplies = self._supplies
