@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tests.waiting import eventually
 
@@ -67,9 +68,9 @@ class Cluster:
         return subprocess.run(line, env=self._environment, check=True, capture_output=True, text=True).stdout
 
     @contextlib.contextmanager
-    def job(self, script: str, *arguments: str, name: str) -> Iterator[None]:
+    def job(self, script: str, *arguments: str, name: str, conf: Sequence[str] = ()) -> Iterator[None]:
         """Submitted, and not waited for; cancelled at the end, if it has not ended."""
-        self.holdfast("submit", str(SCRIPTS / script), "--name", name, "--", *arguments)
+        self.holdfast("submit", str(SCRIPTS / script), "--name", name, *conf, "--", *arguments)
         try:
             yield
         finally:
@@ -77,8 +78,12 @@ class Cluster:
                 self.holdfast("cancel", name)
             eventually(lambda: not self._runners(), PATIENCE_S, f"{name} is gone")
 
+    def shown(self, name: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.holdfast("show", name, "--json"))
+        return told
+
     def phase(self, name: str) -> str:
-        return str(json.loads(self.holdfast("show", name, "--json"))["phase"])
+        return str(self.shown(name)["phase"])
 
     def _runners(self) -> list[int]:
         locks = self.directory.glob("nodes/*/attempts/*/*/runner.lock")

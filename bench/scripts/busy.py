@@ -14,7 +14,6 @@ query = (
     totals.writeStream.outputMode("update")
     .foreachBatch(lambda batch, _: batch.write.mode("overwrite").parquet(f"{directory}/out"))
     .option("checkpointLocation", f"{directory}/checkpoint")
-    .trigger(availableNow=True)
     .start()
 )
 query.awaitTermination()

@@ -146,10 +146,13 @@ def _partition(
         yield _silent(topic, number, position, now)
         return
     changed = _changed(topic, number, position, before, now, earliest=now.earliest, latest=now.latest)
-    if changed is not None:
+    if changed is not None and changed.weight > Weight.NOTE:
         yield changed
-    if changed is None or changed.weight is Weight.NOTE:
-        yield from _range(topic, number, position, now.earliest, now.latest)
+        return
+    out_of_range = list(_range(topic, number, position, now.earliest, now.latest))
+    if changed is not None and not (out_of_range and changed.kind is Kind.MOVED):
+        yield changed
+    yield from out_of_range
 
 
 def _changed(

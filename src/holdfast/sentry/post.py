@@ -11,7 +11,7 @@ from holdfast.kafka.choice import Choice, Loss, Lost, SourceChoice, choice_in, e
 from holdfast.kafka.finding import Finding, Kind
 from holdfast.kafka.guard import judge
 from holdfast.kafka.lag import Lag, lag
-from holdfast.kafka.memory import Kept, kept_in, remember
+from holdfast.kafka.memory import Kept, Memory, kept_in, remember
 from holdfast.kafka.moving import rewritten, to_read
 from holdfast.kafka.options import Client, client_of, refusals
 from holdfast.kafka.patience import Decision, Verdict
@@ -125,11 +125,13 @@ class Post:
         memory = kept.memory(self.location, source.number)
         sighted = _sight(source.client, saved, memory.epochs())
         findings = judge(saved, memory, sighted)
-        self._findings[source.number] = tuple(
-            finding for finding in findings if not (self._fresh and finding.kind is Kind.FIRST_SIGHT)
-        )
+        self._findings[source.number] = tuple(finding for finding in findings if not self._begun_here(finding, memory))
         self.lag.append(lag(saved, sighted))
         return kept.with_another(self.location, source.number, remember(memory, saved, sighted, findings))
+
+    def _begun_here(self, finding: Finding, memory: Memory) -> bool:
+        """A first sight, but of a topic that this attempt has begun with."""
+        return self._fresh and finding.kind is Kind.FIRST_SIGHT and memory.topic(finding.topic) is None
 
     def _standing(self) -> Standing | None:
         return self._checkpoints.standing() if self._checkpoints is not None else None
