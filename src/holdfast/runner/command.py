@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.errors import Refused
 from holdfast.job import connector
 from holdfast.job.pipeline import is_pipeline
-from holdfast.model.duration import parse_duration
+from holdfast.model import own_conf
 from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
@@ -28,16 +28,13 @@ JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
 """A JVM that has run out of memory is of no use to anybody, and its ruins look alive."""
 PYTHON_CONF = "spark.pyspark.python"
 """The Python of the executors. Spark heeds it only where it starts that of the driver, too, which is ours to do here."""
-CONNECTOR_CONF = "holdfast.kafka.connector"
-"""`on`, `off` or a version, where what the job's Python says is not enough to know."""
-GUARDS_OFF_CONF = "holdfast.guards.off"
 GUARD_CONF = {
-    GUARDS_OFF_CONF: "HOLDFAST_GUARDS_OFF",
-    "holdfast.kafka.grace": "HOLDFAST_KAFKA_GRACE",
-    "holdfast.kafka.away": "HOLDFAST_KAFKA_AWAY",
-    "holdfast.kafka.check": "HOLDFAST_KAFKA_CHECK",
+    own_conf.GUARDS_OFF: "HOLDFAST_GUARDS_OFF",
+    own_conf.GRACE: "HOLDFAST_KAFKA_GRACE",
+    own_conf.AWAY: "HOLDFAST_KAFKA_AWAY",
+    own_conf.CHECK: "HOLDFAST_KAFKA_CHECK",
 }
-"""What a job may say about guards: which it does without, by name, and how patient the offset guard is."""
+"""How the processes beside a driver are told."""
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
@@ -122,20 +119,17 @@ class Command:
         }
 
     def _for_guards(self) -> dict[str, str]:
-        own = dict(self._spec.conf)
-        for conf in (name for name in GUARD_CONF if name != GUARDS_OFF_CONF and name in own):
-            try:
-                parse_duration(own[conf])
-            except Refused as error:
-                raise Refused(f"{conf}: {error}") from error
-        return {variable: own[conf] for conf, variable in GUARD_CONF.items() if conf in own}
+        own = {name: value for name, value in self._spec.conf if name in GUARD_CONF}
+        for name, value in own.items():
+            own_conf.check(name, value)
+        return {GUARD_CONF[name]: value for name, value in own.items()}
 
     def _for_connectors(self) -> dict[str, str]:
         supplies = self._supplies
         if supplies.connectors is None:
             return {}
         mirror = {connector.MIRROR: supplies.maven} if supplies.maven else {}
-        said = dict(self._spec.conf).get(CONNECTOR_CONF, "")
+        said = dict(self._spec.conf).get(own_conf.CONNECTOR, "")
         return {"HOLDFAST_CONNECTORS": str(supplies.connectors), "HOLDFAST_KAFKA_CONNECTOR": said, **mirror}
 
     def _submit_arguments(self, files: list[str]) -> str:
