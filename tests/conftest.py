@@ -2,12 +2,17 @@
 
 import os
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
 from holdfast.zk.embedded import Ensemble, Server, Settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for what it runs in the background, and so would every process that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # a hundred nodes of a few seconds each need none; `test_archive` makes one
 

@@ -11,7 +11,7 @@ from holdfast.checkpoint import Known, KnownQuery
 from holdfast.errors import Unavailable
 from holdfast.kafka import Memory
 from holdfast.kafka.memory import Kept, RememberedPartition, RememberedTopic, Source, kept_in
-from holdfast.storage import Checkpoints, Claims, sink_at
+from holdfast.storage import KAFKA, Checkpoints, Claims, sink_at
 from tests.checkpoint.trees import Files, checkpoint, lay_out, sink, with_state
 from tests.storage.s3 import Bucket
 
@@ -147,9 +147,9 @@ def test_whoever_verifies_a_checkpoint_stays_without_pyarrow(store: Store) -> No
 
 def test_what_is_remembered_of_topics_is_kept_beside_the_claims(store: Store) -> None:
     claims = Claims(store.checkpoint)
-    assert claims.kafka() is None
+    assert claims.note(KAFKA) is None
     partitions = tuple(RememberedPartition(number, 10**12, 10**12 + 7, 41) for number in range(1000))
     for topics in ((), (RememberedTopic("orders", "id", partitions),)):
         kept = Kept((Source("file:/q", 0, Memory(topics)),))
-        claims.leave_kafka(kept.encoded())
-        assert kept_in(claims.kafka()) == (kept, "")
+        claims.leave_note(KAFKA, kept.encoded())
+        assert kept_in(claims.note(KAFKA)) == (kept, "")

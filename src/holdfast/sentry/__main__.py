@@ -30,6 +30,8 @@ class Sentry:
         self._remarks: dict[str, str] = {}
         self._written: dict[str, Any] | None = None
         self._troubled = False
+        self._over = False
+        """The driver was told to end: what was said last stays."""
 
     def pause_s(self, now: float) -> float:
         return max(0.0, min((post.due_at for post in self._posts.values()), default=now + IDLE_S) - now)
@@ -72,6 +74,8 @@ class Sentry:
 
     def _act(self, location: str, post: Post, decision: Decision) -> None:
         if decision.verdict is Verdict.PARK:
+            self._write()
+            self._over = True
             del self._posts[location]
             _say(park=location, sentence=post.parked_because())
         elif decision.verdict is Verdict.GO and location in self._waiting:
@@ -107,7 +111,7 @@ class Sentry:
     def _write(self) -> None:
         """For the runner. The remark about a choice stays for as long as this process does: it is how the attempt began."""
         words = {"note": self._note(), "lag": [each for post in self._posts.values() for each in post.lag]}
-        if words != self._written:
+        if words != self._written and not self._over:
             with contextlib.suppress(OSError):
                 write_atomically(self._settings.control / WORDS, json.dumps(words).encode())
                 self._written = words

@@ -50,6 +50,8 @@ class Post:
         self._claims = Claims(in_storage(settings.checkpoint, settings.storage), apart=False)
         self._fresh = False
         """Whether this very attempt has begun the query: then there is nothing that could have been missed before."""
+        self._chosen = False
+        """Whether a person has just told it where to go on."""
         self._findings: dict[int, tuple[Finding, ...]] = {}
 
     # Before it starts
@@ -61,6 +63,7 @@ class Post:
             own = choice.at(self.location) if choice is not None else ()
             for source in own:
                 self._move(source)
+            self._chosen = bool(own)
         except (Garbage, NewerSchema) as error:
             raise Refused(f"what was chosen with --offsets cannot be read ({error}): choose again") from error
         if choice is None or not own:
@@ -130,8 +133,9 @@ class Post:
         return kept.with_another(self.location, source.number, remember(memory, saved, sighted, findings))
 
     def _begun_here(self, finding: Finding, memory: Memory) -> bool:
-        """A first sight, but of a topic that this attempt has begun with."""
-        return self._fresh and finding.kind is Kind.FIRST_SIGHT and memory.topic(finding.topic) is None
+        """A first sight, but of a topic that this attempt has begun with, or of offsets that a person has just chosen."""
+        begun = self._chosen or (self._fresh and memory.topic(finding.topic) is None)
+        return begun and finding.kind is Kind.FIRST_SIGHT
 
     def _standing(self) -> Standing | None:
         return self._checkpoints.standing() if self._checkpoints is not None else None
