@@ -122,7 +122,9 @@ def _print(jobs: list[Job], *, ended: bool) -> None:
 def _reason(job: Job) -> str:
     """That a job runs as it should needs no words."""
     well = job.phase is Phase.RUNNING and job.lease is not None and not job.defects
-    return "" if well else plain(job.reason)
+    if well:
+        return plain(job.lease.note) if job.lease is not None else ""
+    return plain(job.reason)
 
 
 def _submitted(job: Job) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.model.job import Progress
 
 BYTES_MAX = 200_000
-NOTE_MAX = 600
+NOTE_MAX = 1000
 OFFSETS_MAX = 100
 
 

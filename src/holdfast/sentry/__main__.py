@@ -17,6 +17,7 @@ from holdfast.sentry.settings import Settings
 WORDS = "kafka.json"
 FIRST_CHECK_S = 5.0
 IDLE_S = 3600.0
+STORY_MAX = 3
 
 
 class Sentry:
@@ -29,7 +30,9 @@ class Sentry:
         """The queries that the driver has not been allowed to start yet."""
         self._remarks: dict[str, str] = {}
         self._written: dict[str, Any] | None = None
-        self._troubled = False
+        self._story: list[str] = []
+        """What was the matter since all was in order last, or what was until it is again."""
+        self._settled = True
         self._over = False
         """The driver was told to end: what was said last stays."""
 
@@ -117,16 +120,20 @@ class Sentry:
                 self._written = words
 
     def _note(self) -> str:
+        """A leader looks at a note now and then. So what has passed is told for as long as nothing else is."""
         gates = [post.note for location, post in self._posts.items() if location in self._waiting and post.note]
         running = [post.note for location, post in self._posts.items() if location not in self._waiting and post.note]
+        now = "; ".join(gates or running)
+        if now and self._settled:
+            self._story = []
+        self._settled = not now
+        if now and now not in self._story:
+            self._story = [*self._story, now][-STORY_MAX:]
         parts = list(self._remarks.values())
-        if gates:
-            parts.append(f"it waits for Kafka before it starts: {'; '.join(gates)}")
-        elif running:
-            parts.append(f"Kafka: {'; '.join(running)}")
-        elif self._troubled:
-            parts.append("Kafka is in order again")
-        self._troubled = self._troubled or bool(gates or running)
+        if now:
+            parts.append(f"it waits for Kafka before it starts: {now}" if gates else f"Kafka: {now}")
+        elif self._story:
+            parts.append(f"Kafka is in order again, after: {'; '.join(self._story)}")
         return "; ".join(parts)
 
 
