@@ -1,10 +1,15 @@
 """A job that the offset guard has parked: what `show` tells, and what `resume --offsets` makes of a choice."""
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
+from holdfast.cli.offsets import print_lost
 from holdfast.kafka import Finding, Kind, Weight
 from holdfast.kafka.choice import Loss, Lost, choice_in, encoded
 from holdfast.kafka.finding import Consequence
@@ -60,6 +65,17 @@ def test_show_has_the_table_and_the_choices(cluster: LaidOut, place: Path) -> No
     first = source["findings"][0]
     assert (first["topic"], first["partition"], first["saved"], first["earliest"], first["latest"]) == ("orders", 0, 50, 73, 90)
     assert (first["lost"], first["from_latest"]) == (23, {"skipped": 17, "repeated": 0})
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_number_is_cut_off_however_narrow_the_terminal_is(columns: int) -> None:
+    large = replace(LOST, saved=1742050, earliest=1742073, latest=1742090, mends=1742073)
+    screen = Console(width=columns, file=io.StringIO())
+    print_lost(screen, SimpleNamespace(id="j1"), Lost(1.0, (Loss("/c", 0, (large,)),)), 100.0)  # type: ignore[arg-type]
+    assert isinstance(screen.file, io.StringIO)
+    said = " ".join(screen.file.getvalue().split())
+    for number in ("1742050", "1742073", "1742090", "23", "skips 17", "out of range"):
+        assert number in said
 
 
 def test_a_choice_is_left_for_the_next_attempt_with_a_savepoint_of_what_was(cluster: LaidOut, place: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
 
 from holdfast.cli.identity import identity
 from holdfast.cli.plain import plain
@@ -25,12 +26,13 @@ from holdfast.kafka.choice import Choice, Loss, Lost, SourceChoice, choose, divi
 from holdfast.kafka.finding import Finding, Weight
 from holdfast.kafka.moving import EARLIEST, KEEP, LATEST, read_choice
 from holdfast.kafka.saved import Partition, positions
-from holdfast.kafka.table import COLUMNS, LEGEND, ROWS_MAX, row
+from holdfast.kafka.table import COLUMNS, LEGEND, ROWS_MAX, block, row
 from holdfast.model.phase import Phase
 from holdfast.runner.command import checkpoint_root
 from holdfast.storage import KAFKA_CHOICE, KAFKA_LOST, Checkpoints, Claims, in_storage
 from holdfast.zk.jobs import Job, find_job
 
+WIDE = 10_000
 WORDS = (KEEP, EARLIEST, LATEST)
 
 
@@ -50,12 +52,15 @@ def as_json(lost: Lost | None) -> dict[str, Any] | None:
 
 def print_lost(screen: Console, job: Job, lost: Lost, now: float) -> None:
     found = sorted(lost.findings, key=_gravest)
-    table = Table(
-        *COLUMNS, title=f"its Kafka offsets, {age(lost.wall, now)} ago", title_justify="left", box=None, pad_edge=False
-    )
+    screen.print(f"its Kafka offsets, {age(lost.wall, now)} ago", style="bold")
+    table = Table(*(Column(name, no_wrap=True) for name in COLUMNS), box=None, pad_edge=False)
     for finding in found[:ROWS_MAX]:
         table.add_row(*map(plain, row(finding)))
-    screen.print(table)
+    if Measurement.get(screen, screen.options.update(width=WIDE), table).maximum <= screen.width:
+        screen.print(table)
+    else:  # a number that is cut off is worse than none
+        for first, *rest in map(block, found[:ROWS_MAX]):
+            screen.print(plain(first), *(f"\n  {plain(line)}" for line in rest), sep="")
     if len(found) > ROWS_MAX:
         screen.print(f"and {len(found) - ROWS_MAX:,} more (--json has all)")
     screen.print(LEGEND, style="dim")
