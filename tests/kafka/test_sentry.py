@@ -84,7 +84,7 @@ class Talk:
 
     def guard(self, topic: Topic, *, gate: bool = True, **options: str) -> None:
         own = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name, **options}
-        query = {"location": str(self._place.checkpoint), "label": "q", "sources": [{"number": 0, "options": own}]}
+        query = {"location": str(self._place.checkpoint), "label": "q", "sources": [{"number": 0, "folder": 0, "options": own}]}
         self.say(guard=query, gate=gate)
 
     def hear(self, within_s: float = SAID_S) -> dict[str, Any]:

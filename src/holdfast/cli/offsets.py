@@ -109,7 +109,7 @@ def _chosen(lost: Lost, storage: str, word: str) -> tuple[SourceChoice, ...]:
 
 def _for_one(source: Loss, storage: str, word: str | Mapping[Partition, int]) -> SourceChoice:
     standing = Checkpoints(in_storage(source.location, storage)).standing()
-    saved = positions(standing.query, source.number, standing.first(source.number)) if standing is not None else None
+    saved = positions(standing.query, source.number, standing.first(source.folder)) if standing is not None else None
     if saved is None:
         raise Refused(f"{source.location} has no offsets of Kafka any more")
     return choose(source, saved, word)

@@ -7,23 +7,30 @@ PROVIDER = "org.apache.spark.sql.kafka010"
 
 
 def kafka_sources(writer: Any) -> list[dict[str, Any]]:
-    """Number and options of each. Empty for a query of Spark Connect, whose plan lives elsewhere."""
+    """Number, folder and options of each. Empty for a query of Spark Connect, whose plan lives elsewhere.
+
+    A source that is used twice has two lines in each file of offsets, which both count, and one folder in `sources`. The number
+    is that of the line.
+    """
     frame = getattr(getattr(writer, "_df", None), "_jdf", None)
     if frame is None:
         return []
-    leaves = _streaming_leaves(frame.queryExecution().analyzed())
-    return [{"number": number, "options": _options(leaf)} for number, leaf in enumerate(leaves) if _is_kafka(leaf)]
+    found: list[dict[str, Any]] = []
+    folders: list[Any] = []
+    for number, leaf in enumerate(_streaming_leaves(frame.queryExecution().analyzed())):
+        folder = next((index for index, other in enumerate(folders) if leaf.equals(other)), len(folders))
+        if folder == len(folders):
+            folders.append(leaf)
+        if _is_kafka(leaf):
+            found.append({"number": number, "folder": folder, "options": _options(leaf)})
+    return found
 
 
 def _streaming_leaves(plan: Any) -> list[Any]:
-    """In the order in which Spark numbers its sources: from left to right, and the same relation only once."""
-    found: list[Any] = []
+    """From left to right, as Spark goes through them."""
     leaves = plan.collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        if leaf.isStreaming() and not any(leaf.equals(other) for other in found):
-            found.append(leaf)
-    return found
+    found = (leaves.apply(index) for index in range(leaves.size()))
+    return [leaf for leaf in found if leaf.isStreaming()]
 
 
 def _is_kafka(leaf: Any) -> bool:

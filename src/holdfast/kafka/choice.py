@@ -23,7 +23,10 @@ class Loss:
     location: str
     """Of the query's checkpoint, as Spark spells it."""
     number: int
+    """Of its line in a file of offsets."""
     findings: tuple[Finding, ...]
+    folder: int = 0
+    """Of its own notes, in `sources`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class SourceChoice:
     location: str
     number: int
     partitions: tuple[Chosen, ...]
+    folder: int = 0
 
     def moves(self) -> tuple[Move, ...]:
         return tuple(Move(each.name, each.to) for each in self.partitions if each.moved)
@@ -112,18 +116,19 @@ def choose(loss: Loss, saved: Saved, word: str | Mapping[Partition, int]) -> Sou
         )
         for partition in sorted(wrong)
     )
-    return SourceChoice(loss.location, loss.number, partitions)
+    return SourceChoice(loss.location, loss.number, partitions, loss.folder)
 
 
 def divided(lost: Lost, offsets: Mapping[Partition, int]) -> list[dict[Partition, int]]:
-    """What a file says, for each source in turn. Raises Refused if it names what is in no table, or in two of them."""
+    """What a file says, for each source in turn: all that read a partition, and lost it, go on from the same place.
+
+    Raises Refused if it names what is in no table.
+    """
     named = [{Partition(f.topic, f.partition) for f in s.findings if f.partition is not None} for s in lost.sources]
     parts = [{partition: offset for partition, offset in offsets.items() if partition in own} for own in named]
     for partition in offsets:
-        places = sum(partition in part for part in parts)
-        if places != 1:
-            where = "only what the table names can be moved" if not places else "two sources of the job read it"
-            raise Refused(f"{partition} cannot be given an offset: {where}")
+        if not any(partition in part for part in parts):
+            raise Refused(f"{partition} cannot be given an offset: only what the table names can be moved")
     return parts
 
 

@@ -29,6 +29,9 @@ REASON_MAX = 200
 @dataclass(frozen=True, slots=True)
 class Source:
     number: int
+    """Of its line in a file of offsets."""
+    folder: int
+    """Of its own notes."""
     client: Client
 
 
@@ -43,7 +46,9 @@ class Post:
         self.due_at = 0.0
         self._settings = settings
         self._patience = settings.patience()
-        self._sources = [Source(int(each["number"]), _client(each["options"])) for each in query["sources"]]
+        self._sources = [
+            Source(int(each["number"]), int(each["folder"]), _client(each["options"])) for each in query["sources"]
+        ]
         # In this process: a storage that hangs harms nobody else here, and a process for each call would cost a second of CPU.
         place = in_storage(self.location, settings.storage) if self.location else None
         self._checkpoints = Checkpoints(place, apart=False) if place is not None else None
@@ -80,9 +85,9 @@ class Post:
         standing = self._standing()
         if standing is None or self._checkpoints is None:
             raise Refused(f"what was chosen with --offsets is about {self.location}, and there is no checkpoint any more")
-        files = {path: standing.text(path) or "" for path in to_read(standing.query, chosen.number)}
-        changed = rewritten(standing.query, chosen.number, chosen.moves(), files)
-        moved = chosen.outdated(_saved(standing, chosen.number) or {})
+        files = {path: standing.text(path) or "" for path in to_read(standing.query, chosen.folder)}
+        changed = rewritten(standing.query, chosen.number, chosen.moves(), files, folder=chosen.folder)
+        moved = chosen.outdated(_saved(standing, chosen.number, chosen.folder) or {})
         if changed and moved is not None:
             raise Refused(f"{moved} is not where it was when its offset was chosen: choose again")
         self._checkpoints.rewrite(changed)
@@ -117,7 +122,7 @@ class Post:
         kept = before = self._kept()
         self.lag, self._findings = [], {}
         for source in self._sources:
-            saved = _saved(standing, source.number)
+            saved = _saved(standing, source.number, source.folder)
             if saved:
                 kept = self._looked_at(source, saved, kept)
         if kept != before:
@@ -147,7 +152,10 @@ class Post:
     # What is left for people
 
     def _leave_lost(self) -> None:
-        losses = (Loss(self.location, number, findings) for number, findings in self._findings.items() if findings)
+        folders = {source.number: source.folder for source in self._sources}
+        losses = (
+            Loss(self.location, number, findings, folders[number]) for number, findings in self._findings.items() if findings
+        )
         self._claims.leave_note(KAFKA_LOST, encoded(Lost(time.time(), tuple(losses))))
 
     def forget_lost(self) -> None:
@@ -171,8 +179,8 @@ def _client(options: Any) -> Client:
     return client_of(said)
 
 
-def _saved(standing: Standing, number: int) -> Saved | None:
-    return positions(standing.query, number, standing.first(number))
+def _saved(standing: Standing, number: int, folder: int) -> Saved | None:
+    return positions(standing.query, number, standing.first(folder))
 
 
 def _sight(client: Client, saved: Saved, epochs: Mapping[Any, int]) -> Sighted:
