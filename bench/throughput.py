@@ -77,8 +77,9 @@ def _run_pair(cluster: Cluster, place: Path, source: Path) -> tuple[list[float],
         for name in ("bare", "supervised"):
             eventually(_commit(place / name, WARM_UP_BATCHES).exists, PATIENCE_S, f"the {name} job has warmed up")
         drivers = {"bare": process.pid, "supervised": int(cluster.shown(place.name)["driver_pid"])}
-        runner = cluster.runner()
-        watchers = [runner, _parent(drivers["supervised"])]
+        watchdog = _parent(drivers["supervised"])
+        runner = _parent(watchdog)
+        watchers = [runner, watchdog]
         began, used_s = time.monotonic(), sum(map(_cpu_s, watchers))
         ratios = [_turn(place, drivers, first=("bare", "supervised")[turn % 2]) for turn in range(TURNS)]
         share = (sum(map(_cpu_s, watchers)) - used_s) / (time.monotonic() - began) / (os.cpu_count() or 1)
@@ -99,7 +100,8 @@ def _stopped(driver: int) -> Iterator[None]:
     tree = list(_tree(driver))
     try:
         for pid in tree:
-            os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # a worker that has just ended
+                os.kill(pid, signal.SIGSTOP)
         yield
     finally:
         for pid in reversed(tree):
@@ -114,7 +116,6 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def _parent(pid: int) -> int:
-    """The watchdog."""
     stat = stat_of(pid)
     assert stat is not None
     return stat.parent
