@@ -21,10 +21,10 @@ from tests.kafka.topic import Topic
 from tests.waiting import eventually
 
 WINDOW_S = 30.0
-ROUNDS = 5
+ROUNDS = 4
 PARTITIONS = 12
 RECORDS = 15_000_000
-PER_BATCH = 24_000
+PER_BATCH = 12_000
 WARM_UP_BATCHES = 40
 SCRIPT = "kafka_busy.py"
 

@@ -8,6 +8,6 @@ servers, topic, records, directory = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 rows = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", records).load()
-hashed = rows.selectExpr("sha2(repeat(cast(value as string), 150), 512) AS hash")
+hashed = rows.selectExpr("sha2(repeat(cast(value as string), 600), 512) AS hash")
 query = hashed.writeStream.format("noop").option("checkpointLocation", f"{directory}/checkpoint").start()
 query.awaitTermination()
