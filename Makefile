@@ -5,7 +5,7 @@ BIN := .venv/bin
 SET_UP := .venv/.set-up
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-delta test-fast check format bench lock clean java maven
+.PHONY: help demo test test-live soak test-delta test-fast check format bench lock clean java maven
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,7 +31,10 @@ test: java maven $(SET_UP) ## everything but what takes real Spark drivers on a 
 	@$(BIN)/python -m pytest -m "not live"
 
 test-live: java maven $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: an hour
-	@$(BIN)/python -m pytest -m live
+	@$(BIN)/python -m pytest -m "live and not soak"
+
+soak: java maven $(SET_UP) ## ten minutes of traffic through Kafka while its brokers fail at random
+	@$(BIN)/python -m pytest -m soak
 
 test-delta: java $(SET_UP) ## the sink for Delta tables, with the newest Spark that Delta Lake works with
 	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0

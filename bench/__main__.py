@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 
-from bench import failover, jobs, kafka_guard, savepoint, simulation, start, throughput
+from bench import failover, jobs, kafka_guard, kafka_overhead, savepoint, simulation, start, throughput
 
 BENCHMARKS = {
     "simulation": simulation.main,
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "throughput": throughput.main,
     "savepoint": savepoint.main,
     "kafka_guard": kafka_guard.main,
+    "kafka_overhead": kafka_overhead.main,
 }
 
 

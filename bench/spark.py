@@ -69,9 +69,9 @@ class Cluster:
         return subprocess.run(line, env=self._environment, check=True, capture_output=True, text=True).stdout
 
     @contextlib.contextmanager
-    def job(self, script: str, *arguments: str, name: str) -> Iterator[None]:
+    def job(self, script: str, *arguments: str, name: str, conf: Sequence[str] = ()) -> Iterator[None]:
         """Submitted, and not waited for; cancelled at the end, if it has not ended."""
-        self.holdfast("submit", str(SCRIPTS / script), "--name", name, "--", *arguments)
+        self.holdfast("submit", str(SCRIPTS / script), "--name", name, *conf, "--", *arguments)
         try:
             yield
         finally:

@@ -41,7 +41,7 @@ def test_a_running_job_is_told_with_the_keys_that_scripts_rely_on(cluster: LaidO
         "restarts": 2,
         "node": "n1",
         "driver_pid": 12,
-        "progress": {"batch_id": 7, "rows_per_second": 12.5, "offsets": [{"t": {"0": 5}}, "not JSON", "NaN"]},
+        "progress": {"batch_id": 7, "rows_per_second": 12.5, "offsets": [{"t": {"0": 5}}, "not JSON", "NaN"], "lag": []},
         "desired": "run",
     }
 
@@ -51,7 +51,7 @@ def test_a_job_that_nobody_has_looked_at_has_the_same_keys(cluster: LaidOut) -> 
     (job,) = asked(cluster, "ls")
     assert list(job) == KEYS
     assert job["phase"] == "PENDING"
-    assert job["progress"] == {"batch_id": None, "rows_per_second": None, "offsets": []}
+    assert job["progress"] == {"batch_id": None, "rows_per_second": None, "offsets": [], "lag": []}
     assert job["node"] is job["driver_pid"] is None
 
 

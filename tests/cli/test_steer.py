@@ -122,11 +122,6 @@ def test_what_is_wanted_but_cannot_be_read_is_refused(running: LaidOut, command:
     assert "desired holds" in refusal(run(running, command, "words"))
 
 
-def test_what_is_not_available_yet_says_so(running: LaidOut) -> None:
-    assert "not available yet" in refusal(run(running, "resume", "words", "--offsets", "earliest"))
-    assert word(running) == (Desired.RUN, False, 0)
-
-
 def test_without_a_leader_it_is_said_that_nothing_happens_yet(running: LaidOut) -> None:
     assert "no node leads" in run(running, "stop", "words").stderr
 

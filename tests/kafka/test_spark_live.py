@@ -1,5 +1,6 @@
 """A real Spark that reads from real brokers: what its checkpoint says, and what it does not notice."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -21,6 +22,27 @@ SPARK_S = 280
 CONF = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
+def spark(script: Path, *arguments: str) -> str:
+    """What it printed."""
+    conf = CONF | {"spark.jars": ",".join(str(jar) for jar in connector_jars())}
+    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SPARK_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
 class Stream:
     """One query, run to the end of what is there."""
 
@@ -29,23 +51,7 @@ class Stream:
         self._checkpoint, self._output = directory / "checkpoint", directory / "out"
 
     def run(self) -> None:
-        conf = CONF | {"spark.jars": ",".join(str(jar) for jar in connector_jars())}
-        words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        environment = {
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
-        }
-        places = (self._topic.bootstrap, self._topic.name, str(self._checkpoint), str(self._output))
-        done = subprocess.run(
-            [sys.executable, str(SCRIPT), *places],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SPARK_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        spark(SCRIPT, self._topic.bootstrap, self._topic.name, str(self._checkpoint), str(self._output))
 
     def query(self) -> Query:
         (query,) = Checkpoints(str(self._checkpoint)).queries()
@@ -108,3 +114,25 @@ def test_a_batch_that_was_begun_is_a_position_with_two_ends(kraft: Brokers, tmp_
     topic.delete_records(61)
     (finding,) = [finding for finding in judge(saved, Memory(), topic.sight()) if finding.kind is not Kind.FIRST_SIGHT]
     assert (finding.kind, finding.lost) == (Kind.RETENTION, 1)
+
+
+def test_the_guard_numbers_the_sources_of_a_query_as_spark_does(kraft: Brokers, tmp_path: Path) -> None:
+    first, second = Topic(kraft), Topic(kraft)
+    for topic in (first, second):
+        topic.create([1, 2])
+        topic.write(3)
+    texts, checkpoint = tmp_path / "texts", tmp_path / "checkpoint"
+    texts.mkdir()
+    (texts / "a.txt").write_text("x\n")
+    script = SCRIPT.with_name("several.py")
+    said = spark(script, first.bootstrap, first.name, second.name, str(texts), str(checkpoint))
+    sources = json.loads(next(line for line in said.splitlines() if line.startswith("SOURCES ")).removeprefix("SOURCES "))
+    (query,) = Checkpoints(str(checkpoint)).queries()
+    offsets = query.batches[-1].offsets
+    told = {source["number"]: source["options"]["subscribe"] for source in sources}
+    saved = {number: list(json.loads(text)) for number, text in enumerate(offsets) if "logOffset" not in text}
+    assert {number: [topic] for number, topic in told.items()} == saved
+    folders = {path.name: path / "0" for path in (checkpoint / "sources").iterdir()}
+    assert len(folders) == 3, "a source that is used twice has one folder"
+    assert all(source["options"]["subscribe"] in folders[str(source["folder"])].read_text() for source in sources)
+    assert all(source["options"]["kafka.bootstrap.servers"] == first.bootstrap for source in sources)

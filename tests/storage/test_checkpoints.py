@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.checkpoint import Known, KnownQuery
-from holdfast.errors import Unavailable
+from holdfast.errors import Refused, Unavailable
 from holdfast.kafka import Memory
 from holdfast.kafka.memory import Kept, RememberedPartition, RememberedTopic, Source, kept_in
-from holdfast.storage import Checkpoints, Claims, sink_at
+from holdfast.storage import KAFKA, Checkpoints, Claims, sink_at
 from tests.checkpoint.trees import Files, checkpoint, lay_out, sink, with_state
 from tests.storage.s3 import Bucket
 
@@ -147,9 +147,49 @@ def test_whoever_verifies_a_checkpoint_stays_without_pyarrow(store: Store) -> No
 
 def test_what_is_remembered_of_topics_is_kept_beside_the_claims(store: Store) -> None:
     claims = Claims(store.checkpoint)
-    assert claims.kafka() is None
+    assert claims.note(KAFKA) is None
     partitions = tuple(RememberedPartition(number, 10**12, 10**12 + 7, 41) for number in range(1000))
     for topics in ((), (RememberedTopic("orders", "id", partitions),)):
         kept = Kept((Source("file:/q", 0, Memory(topics)),))
-        claims.leave_kafka(kept.encoded())
-        assert kept_in(claims.kafka()) == (kept, "")
+        claims.leave_note(KAFKA, kept.encoded())
+        assert kept_in(claims.note(KAFKA)) == (kept, "")
+    claims.drop_note(KAFKA)
+    claims.drop_note(KAFKA)
+    assert claims.note(KAFKA) is None
+    with pytest.raises(Refused, match="at most"):
+        claims.leave_note(KAFKA, b"x" * (9 << 20))
+
+
+def test_how_far_a_query_is_is_read_without_its_state(store: Store) -> None:
+    files = {**with_state(checkpoint(30), 30), "sources/0/0": b'\0v1\n{"t":{"0":5}}'}
+    store.put(files, "checkpoints/j1")
+    standing = Checkpoints(store.checkpoint).standing()
+    assert standing is not None
+    assert (standing.query.planned, standing.query.committed, standing.query.operators) == (30, 29, ())
+    assert standing.text("offsets/30") == files["offsets/30"].decode()
+    assert standing.text("offsets/2") is None, "only the newest are read"
+    assert Checkpoints(store.at("checkpoints/none")).standing() is None
+
+
+def test_where_a_source_began_is_read_from_its_own_note(store: Store) -> None:
+    store.put({**checkpoint(0), "sources/0/0": b'\0v1\n{"t":{"0":5}}'}, "checkpoints/j1")
+    standing = Checkpoints(store.checkpoint).standing()
+    assert standing is not None
+    assert (standing.first(0), standing.first(1)) == ('{"t":{"0":5}}', None)
+
+
+def test_offsets_are_rewritten_whole_and_lose_the_checksum_of_what_they_were(store: Store) -> None:
+    store.put({**checkpoint(3), "offsets/.3.crc": b"crc\0"}, "checkpoints/j1")
+    Checkpoints(store.checkpoint).rewrite({"offsets/3": "v1\n{}\nnew", "sources/0/0": "\0v1\nold"})
+    assert store.get("checkpoints/j1/offsets/3") == b"v1\n{}\nnew"
+    assert store.get("checkpoints/j1/offsets/.3.crc") is None
+    assert store.get("checkpoints/j1/sources/0/0") == b"\0v1\nold"
+
+
+@pytest.mark.parametrize(
+    "path", ["commits/3", "metadata", "../x", "offsets/03", "offsets/x", "sources/0/1", "state/0/1/1.delta"]
+)
+def test_nothing_else_of_a_checkpoint_is_ever_rewritten(directory: Path, path: str) -> None:
+    lay_out(checkpoint(3), directory)
+    with pytest.raises(Refused, match="is not rewritten"):
+        Checkpoints(str(directory)).rewrite({path: "x"})

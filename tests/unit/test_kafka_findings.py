@@ -23,7 +23,7 @@ def test_the_table_has_a_row_for_each_finding_with_what_each_choice_does() -> No
         "topic partition saved earliest latest what happened lost vanished if kept from earliest from latest from"
     )
     assert " ".join(lines[1].split()) == ("orders 0 100 0 130 truncated and regrown 10+ 40 skips 40 repeats 60 skips 70 60")
-    assert " ".join(lines[2].split()) == "orders 1 50 58 70 retention overtook 8 - nothing nothing skips 12 58"
+    assert " ".join(lines[2].split()) == "orders 1 50 58 70 retention overtook 8 - out of range nothing skips 12 58"
     assert len(lines) == 4
 
 

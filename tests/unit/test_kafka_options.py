@@ -112,7 +112,7 @@ def test_what_cannot_be_translated_is_named(options: dict[str, str], named: str)
     with pytest.raises(Refused, match=r"the offset guard cannot use kafka\.") as refused:
         settings_of(**options)
     assert named in str(refused.value)
-    assert "opt out of the guard 'kafka-offsets'" in str(refused.value)
+    assert "opt out of the guard by its name: --conf holdfast.guards.off=kafka-offsets" in str(refused.value)
 
 
 def test_no_secret_is_shown() -> None:

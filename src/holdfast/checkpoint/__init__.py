@@ -9,6 +9,7 @@ from holdfast.checkpoint.finding import Finding
 from holdfast.checkpoint.known import Known, KnownQuery
 from holdfast.checkpoint.query import Batch, Operator, Query
 from holdfast.checkpoint.sink import Sink
+from holdfast.checkpoint.standing import Standing
 from holdfast.checkpoint.verdict import Verdict, judge
 
-__all__ = ["Batch", "Finding", "Known", "KnownQuery", "Operator", "Query", "Sink", "Verdict", "judge"]
+__all__ = ["Batch", "Finding", "Known", "KnownQuery", "Operator", "Query", "Sink", "Standing", "Verdict", "judge"]

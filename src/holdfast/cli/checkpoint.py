@@ -8,8 +8,9 @@ from typing import Any
 from holdfast.checkpoint import Known, Query
 from holdfast.cli.times import age, iso
 from holdfast.errors import HoldfastError, Unavailable
+from holdfast.kafka.choice import Lost, lost_in
 from holdfast.runner.command import checkpoint_root
-from holdfast.storage import Checkpoints, Claims, in_storage
+from holdfast.storage import KAFKA_LOST, Checkpoints, Claims, in_storage
 from holdfast.zk.jobs import Job
 
 LOOK_S = 10.0
@@ -24,6 +25,8 @@ class Sight:
     queries: list[tuple[str, Query]] = field(default_factory=list)
     """Each with its own location."""
     known: Known = field(default_factory=Known)
+    lost: Lost | None = None
+    """What the offset guard has found, if it parked the job."""
     problem: str | None = None
     """Why nothing, or not all, could be looked at."""
 
@@ -50,7 +53,9 @@ def _look(sight: Sight, storage: str) -> None:
     root = str(sight.location).rstrip("/")
     try:
         place = in_storage(root, storage)
-        sight.known = Claims(place, silence_s=LOOK_S).queries() or Known()
+        claims = Claims(place, silence_s=LOOK_S)
+        sight.known = claims.queries() or Known()
+        sight.lost = lost_in(claims.note(KAFKA_LOST))
         sight.queries = [
             (f"{root}/{query.place}".rstrip("/"), query) for query in Checkpoints(place, silence_s=LOOK_S).queries()
         ]

@@ -66,6 +66,7 @@ def job_as_json(job: Job) -> dict[str, Any]:
             "batch_id": progress.batch_id,
             "rows_per_second": _finite(progress.rows_per_second),
             "offsets": [_offset(text) for text in progress.offsets],
+            "lag": [_offset(text) for text in progress.lag],
         },
         "submitted_at": iso(job.submitted_ms / 1000 if job.submitted_ms is not None else None),
         "desired": job.wanted.desired if job.wanted is not None else None,
@@ -121,7 +122,9 @@ def _print(jobs: list[Job], *, ended: bool) -> None:
 def _reason(job: Job) -> str:
     """That a job runs as it should needs no words."""
     well = job.phase is Phase.RUNNING and job.lease is not None and not job.defects
-    return "" if well else plain(job.reason)
+    if well:
+        return plain(job.lease.note) if job.lease is not None else ""
+    return plain(job.reason)
 
 
 def _submitted(job: Job) -> float | None:

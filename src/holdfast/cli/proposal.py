@@ -9,11 +9,10 @@ from pathlib import Path
 from holdfast.cli.pipeline import read_pipeline
 from holdfast.errors import Refused
 from holdfast.job.pipeline import is_pipeline
-from holdfast.model import restart
+from holdfast.model import own_conf, restart
 from holdfast.model.codec import encode
 from holdfast.model.job import Spec
 from holdfast.model.names import is_name
-from holdfast.model.size import MEMORY_CONF, parse_size
 
 SCRIPT_BYTES_MAX = 8 * 1024 * 1024
 SPEC_BYTES_MAX = 900_000
@@ -180,8 +179,8 @@ def _conf(settings: Sequence[str]) -> tuple[tuple[str, str], ...]:
         key = key.strip()
         if not equals or not key:
             raise Refused(f"--conf '{setting}' is not KEY=VALUE")
-        if key == MEMORY_CONF:
-            parse_size(value, what=MEMORY_CONF)
+        if key.startswith(own_conf.PREFIX):
+            own_conf.check(key, value)
         elif not key.startswith("spark.") or len(key.split()) != 1:
             raise Refused(f"--conf '{key}' is no setting of Spark: they begin with 'spark.'")
         if key == DEPLOY_MODE and value.strip() != "client":

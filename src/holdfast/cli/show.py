@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.cli import checkpoint
+from holdfast.cli import checkpoint, lag, offsets
 from holdfast.cli.completion import job_argument
 from holdfast.cli.events import happening_as_json, happenings, print_happenings
 from holdfast.cli.jobs import job_as_json, number
@@ -53,6 +53,7 @@ def show(directory: Path | None, connect: str | None, cluster_name: str | None, 
             "versions": list(map(_version_as_json, versions)),
             "events": [happening_as_json(happening) for happening in happenings([found])],
             "checkpoint": checkpoint.as_json(sight),
+            "kafka": offsets.as_json(sight.lost),
         }
         click.echo(json.dumps(told, indent=2))
     else:
@@ -79,6 +80,9 @@ def _print(screen: Console, job: Job, view: ClusterView, versions: list[Version]
     screen.print()
     for key, text in (*_facts(job, now), *_version_facts(job, versions, now), *checkpoint.facts(sight, now)):
         print_hanging(screen, Text.assemble((f"  {key:<{KEY_WIDTH}}", "dim")), plain(text))
+    if sight.lost is not None and job.lease is None and not job.ended:
+        screen.print()
+        offsets.print_lost(screen, job, sight.lost, now)
     happened = happenings([job])[-EVENTS_SHOWN:]
     if happened:
         screen.print()
@@ -93,7 +97,9 @@ def _verdict(job: Job, now: float) -> Text:
         begun = f" since {stamp(since, now)} ({age(since, now)})" if since is not None else ""
         how = ", ".join((f"attempt {job.lease.attempt}", *_progress(job)))
         runs = Text.assemble(name, (" runs ", "green"), f"on {plain(job.lease.node)}{begun}: {how}")
-        return runs.append(f"; {plain(job.reason)}") if job.defects or job.phase is not Phase.RUNNING else runs
+        if job.defects or job.phase is not Phase.RUNNING:
+            return runs.append(f"; {plain(job.reason)}")
+        return runs.append(f"; {plain(job.lease.note)}") if job.lease.note else runs
     verb, long = (
         (" ended: ", f" {age(job.since, now)} ago") if job.ended else (" does not run: ", f" for {age(job.since, now)}")
     )
@@ -155,6 +161,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         facts.append(("last", ended + ("" if job.report.dead else " (nobody has certified that it is dead)")))
     if progress := _progress(job):
         facts.append(("progress", ", ".join(progress)))
+    facts += lag.facts(job.progress.lag)
     for offset in job.progress.offsets:
         facts.append(("offsets", offset if len(offset) <= OFFSET_SHOWN else f"{offset[:OFFSET_SHOWN]}… (--json has all)"))
     return facts

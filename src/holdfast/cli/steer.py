@@ -85,14 +85,20 @@ def restart(directory: Path | None, connect: str | None, cluster_name: str | Non
 
 @click.command()
 @_steering
-@click.option("--offsets", help="Where its sources go on: keep, earliest, latest or a file. Not available yet.")
+@click.option(
+    "--offsets",
+    metavar="keep|earliest|latest|FILE",
+    help='Where its Kafka sources go on, for the partitions that something is wrong with. FILE: {"topic": {"0": 17}}.',
+)
 def resume(
     directory: Path | None, connect: str | None, cluster_name: str | None, job: str, wait: bool, offsets: str | None
 ) -> None:
     """Start a job again that was stopped, or that waits for a person."""
-    if offsets is not None:
-        raise Refused("--offsets is not available yet: without it, a job goes on where its checkpoint says")
     target = find(directory, connect, cluster_name)
+    if offsets is not None:
+        from holdfast.cli.offsets import leave_choice
+
+        leave_choice(target, job, offsets)
     steered = _say(target, job, _resume)
     if wait:
         wait_for(target, steered, _until_running(after=None))

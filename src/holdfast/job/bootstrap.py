@@ -24,6 +24,7 @@ from holdfast.job.checkpoints import Places, take_care_of
 from holdfast.job.ending import FINISHED, FORSAKEN, NOT_HERE, STOPPED, STOPPED_ABRUPTLY, End, LastWords
 from holdfast.job.environment import Environment
 from holdfast.job.failure import SENTENCE_MAX, describe, without_own_frames
+from holdfast.job.gate import Gate, closed
 from holdfast.job.log import say
 from holdfast.job.progress import Progress
 from holdfast.job.queries import Queries
@@ -46,6 +47,7 @@ class Driver:
         self._started = Started(environment.control)
         self._words = LastWords(environment.control)
         self._java = JavaAhead(environment.control)
+        self._gate = Gate(script, os.environ, self._stop, self._end_now)
         self._end: End | None = None
 
     def prepare(self) -> None:
@@ -76,7 +78,7 @@ class Driver:
                 self._java.start()
 
     def _change_writers(self, module: ModuleType, places: Places | None) -> None:
-        take_care_of(module, places, self._queries, self._started)
+        take_care_of(module, places, self._queries, self._started, self._gate)
 
     def _change_queries(self, module: ModuleType) -> None:
         stopping.tell_the_truth(module, self._stop)
@@ -123,10 +125,11 @@ class Driver:
 
     def _failed(self, error: BaseException, *, started: bool) -> int:
         failure = describe(error, self._script)
+        end = closed(error) or self._gate.cause_of(failure) or End.of(failure, started=started)
         without_own_frames(error)
         with contextlib.suppress(Exception):
             sys.excepthook(type(error), error, error.__traceback__)
-        return self._fail(End.of(failure, started=started), INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+        return self._fail(end, INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
 
     def _fail(self, end: End, code: int) -> int:
         """Many a script takes the end of its query for a failure. If that was asked for, the data is as it should be."""
@@ -143,8 +146,11 @@ class Driver:
 
     def _forsaken(self, reason: str) -> None:
         """The script waits for Java, which waits for executors: neither would hear of it, so the process ends here and now."""
-        say(reason)
-        self._words.say(End("failed", reason, condition=FORSAKEN))
+        self._end_now(End("failed", reason, condition=FORSAKEN))
+
+    def _end_now(self, end: End) -> None:
+        say(end.reason)
+        self._words.say(end)
         os._exit(1)
 
     @property

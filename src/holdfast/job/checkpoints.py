@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.errors import Refused
+from holdfast.job.gate import Gate
 from holdfast.job.log import say
 from holdfast.job.queries import Queries
 from holdfast.job.started import Started
@@ -89,7 +90,7 @@ def _notes(writer: Any) -> _Notes:
     return notes
 
 
-def take_care_of(module: ModuleType, places: Places | None, queries: Queries, started: Started) -> None:
+def take_care_of(module: ModuleType, places: Places | None, queries: Queries, started: Started, gate: Gate) -> None:
     """Change the DataStreamWriter of this module, classic Spark's or Connect's. Without places, only note what starts."""
     writer = module.DataStreamWriter
     set_option = writer.option
@@ -101,7 +102,7 @@ def take_care_of(module: ModuleType, places: Places | None, queries: Queries, st
     for name in ("foreach", "foreachBatch"):
         _listen(writer, name, lambda notes, said, name=name: setattr(notes, "format", name))  # type: ignore[misc]
     for name in ("start", "toTable"):
-        setattr(writer, name, _placed(getattr(writer, name), set_option, places, queries, started))
+        setattr(writer, name, _placed(getattr(writer, name), set_option, places, queries, started, gate))
 
 
 def _listen(writer: Any, name: str, note: Callable[[_Notes, dict[str, Any]], None]) -> None:
@@ -118,7 +119,12 @@ def _listen(writer: Any, name: str, note: Callable[[_Notes, dict[str, Any]], Non
 
 
 def _placed(
-    method: Callable[..., Any], set_option: Callable[..., Any], places: Places | None, queries: Queries, started: Started
+    method: Callable[..., Any],
+    set_option: Callable[..., Any],
+    places: Places | None,
+    queries: Queries,
+    started: Started,
+    gate: Gate,
 ) -> Callable[..., Any]:
     signature = inspect.signature(method)
 
@@ -128,14 +134,16 @@ def _placed(
         place = _place(self, said, places) if places is not None else None
         if place is not None:
             set_option(self, "checkpointLocation", place)
+        notes = _notes(self)
+        name = said.get("queryName") or notes.name or ""
         try:
+            gate.pass_through(self, place or notes.location, f"'{name}'" if name else "without a name")
             query = method(self, *args, **kwargs)
         except BaseException:
             if places is not None and place is not None:
                 places.give_back(place)
             raise
         queries.add(query)
-        notes = _notes(self)
         started.note(query, place or notes.location, *_sink(self, said, notes))
         return query
 

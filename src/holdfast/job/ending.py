@@ -27,6 +27,10 @@ FORSAKEN = "HOLDFAST_FORSAKEN"
 """The condition of a driver whose Spark cluster will never give it executors again."""
 NOT_HERE = "HOLDFAST_NOT_HERE"
 """The condition of a driver whose node lacks something that another node, or this one later, may have."""
+KAFKA_AWAY = "HOLDFAST_KAFKA_AWAY"
+"""The condition of a driver whose brokers are away, or briefly wrong: to be tried again, at nobody's expense."""
+KAFKA_DATA_LOSS = "HOLDFAST_KAFKA_DATA_LOSS"
+"""The condition of a driver whose Kafka offsets are not what they were: a person has to choose."""
 FINISHED = End("finished", "its script ended")
 STOPPED = End("stopped", "it stopped at a batch boundary, as asked")
 STOPPED_ABRUPTLY = End("stopped", "it stopped as asked, but maybe within a batch, which then runs again")

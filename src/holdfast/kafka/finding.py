@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from holdfast.kafka.saved import Partition
 
 
-class Kind(enum.Enum):
+class Kind(enum.StrEnum):
     RETENTION = "retention overtook"
     TRUNCATED = "truncated"
     REGROWN = "truncated and regrown"
@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     LEADER_AWAY = "no leader"
     BROKER_AWAY = "broker away"
     FIRST_SIGHT = "first sight"
+    MOVED = "new leader"
 
 
 class Weight(enum.IntEnum):

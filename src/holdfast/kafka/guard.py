@@ -146,10 +146,13 @@ def _partition(
         yield _silent(topic, number, position, now)
         return
     changed = _changed(topic, number, position, before, now, earliest=now.earliest, latest=now.latest)
-    if changed is not None:
+    if changed is not None and changed.weight > Weight.NOTE:
         yield changed
-    if changed is None or changed.weight is Weight.NOTE:
-        yield from _range(topic, number, position, now.earliest, now.latest)
+        return
+    out_of_range = list(_range(topic, number, position, now.earliest, now.latest))
+    if changed is not None and not (out_of_range and changed.kind is Kind.MOVED):
+        yield changed
+    yield from out_of_range
 
 
 def _changed(
@@ -173,7 +176,15 @@ def _changed(
             f"its leader has changed, and has not said whether its log is the one that was read: {now.problem or 'no answer'}"
         )
         return Finding(Kind.UNANSWERED, Weight.WAIT, topic, words, number, position.next, earliest, latest)
-    return _truncated(topic, number, position, before, now.history.end, earliest, latest)
+    truncated = _truncated(topic, number, position, before, now.history.end, earliest, latest)
+    return truncated or _moved(topic, number, position, before.epoch, now, earliest, latest)
+
+
+def _moved(
+    topic: str, number: int, position: Position, epoch: int, now: SightedPartition, earliest: int, latest: int
+) -> Finding:
+    words = f"broker {now.leader} leads it now (epoch {epoch} before, {now.epoch} now), and its log is the one that was read"
+    return Finding(Kind.MOVED, Weight.NOTE, topic, words, number, position.next, earliest, latest)
 
 
 def _silent(topic: str, number: int, position: Position, now: SightedPartition) -> Finding:

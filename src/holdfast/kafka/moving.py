@@ -32,7 +32,7 @@ def moves(saved: Iterable[Partition], findings: Iterable[Finding], choice: str |
 
     Raises Refused for a choice that these partitions do not have.
     """
-    wrong = _wrong(saved, findings)
+    wrong = wrong_ones(saved, findings)
     if choice == KEEP:
         return ()
     if isinstance(choice, str):
@@ -44,8 +44,8 @@ def moves(saved: Iterable[Partition], findings: Iterable[Finding], choice: str |
     return tuple(Move(partition, _within(partition, wrong[partition], to)) for partition, to in sorted(choice.items()))
 
 
-def _wrong(saved: Iterable[Partition], findings: Iterable[Finding]) -> dict[Partition, Finding]:
-    """What is wrong with a topic is wrong with each of its partitions."""
+def wrong_ones(saved: Iterable[Partition], findings: Iterable[Finding]) -> dict[Partition, Finding]:
+    """What is wrong with each partition that a person chooses for. What is wrong with a topic is wrong with all of them."""
     wrong: dict[Partition, Finding] = {}
     known = sorted(saved)
     for finding in findings:
@@ -80,16 +80,21 @@ def read_choice(text: str) -> dict[Partition, int]:
     return found
 
 
-def to_read(query: Query, source: int) -> tuple[str, ...]:
-    """The files, below the checkpoint, that say where the source stands: the beginning, and the end if one is planned."""
-    begins = f"offsets/{query.committed}" if query.committed is not None else f"sources/{source}/0"
+def to_read(query: Query, folder: int) -> tuple[str, ...]:
+    """The files, below the checkpoint, that say where the source stands: the beginning, and the end if one is planned.
+
+    Its folder has its own number: a source that is used twice has two lines in a file of offsets, and one folder.
+    """
+    begins = f"offsets/{query.committed}" if query.committed is not None else f"sources/{folder}/0"
     planned = query.planned is not None and query.planned != query.committed
     return (begins, f"offsets/{query.planned}") if planned else (begins,)
 
 
-def rewritten(query: Query, source: int, moved: Iterable[Move], files: Mapping[str, str]) -> dict[str, str]:
+def rewritten(
+    query: Query, source: int, moved: Iterable[Move], files: Mapping[str, str], *, folder: int | None = None
+) -> dict[str, str]:
     """Those of the files that change, the end before the beginning. Raises Refused if one is not what it should be."""
-    begins, *ends = to_read(query, source)
+    begins, *ends = to_read(query, source if folder is None else folder)
     to = {move.partition: move.to for move in moved}
     changed: dict[str, str] = {}
     for path in ends:

@@ -13,7 +13,7 @@ from holdfast.kafka import jaas
 GUARD = "kafka-offsets"
 """The name by which a job opts out."""
 PREFIX = "kafka."
-OPT_OUT = f"or let the job opt out of the guard '{GUARD}' by that name"
+OPT_OUT = f"or opt out of the guard by its name: --conf holdfast.guards.off={GUARD}"
 
 
 @dataclass(frozen=True, slots=True)

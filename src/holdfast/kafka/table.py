@@ -18,15 +18,16 @@ ROWS_MAX = 50
 def table(findings: Iterable[Finding]) -> str:
     """One row for each, and below them what the columns mean."""
     found = list(findings)
-    rows = [_row(finding) for finding in found[:ROWS_MAX]]
-    widths = [max(len(row[column]) for row in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
-    lines = [_line(row, widths) for row in (COLUMNS, *rows)]
+    rows = [row(finding) for finding in found[:ROWS_MAX]]
+    widths = [max(len(cells[column]) for cells in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
+    lines = [_line(cells, widths) for cells in (COLUMNS, *rows)]
     if len(found) > ROWS_MAX:
         lines.append(f"and {len(found) - ROWS_MAX:,} more")
     return "\n".join((*lines, LEGEND))
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def row(finding: Finding) -> tuple[str, ...]:
+    """As many cells as there are columns."""
     return (
         finding.topic,
         _number(finding.partition),
@@ -36,15 +37,35 @@ def _row(finding: Finding) -> tuple[str, ...]:
         finding.kind.value,
         _number(finding.lost, more=finding.lost_more),
         _number(finding.vanished, more=finding.vanished_more),
-        _choice(finding.keep),
+        _kept(finding),
         _choice(finding.from_earliest),
         _choice(finding.from_latest),
         _number(finding.mends),
     )
 
 
+def block(finding: Finding) -> tuple[str, ...]:
+    """The same in lines, for where a row would have to be cut."""
+    cells = dict(zip(COLUMNS, row(finding), strict=True))
+    return (
+        f"{finding.where}: {cells['what happened']}",
+        f"saved {cells['saved']}, the log goes from {cells['earliest']} to {cells['latest']}; "
+        f"lost {cells['lost']}, vanished {cells['vanished']}",
+        f"keep: {cells['if kept']}; earliest: {cells['from earliest']}; latest: {cells['from latest']}; "
+        f"neither skips nor repeats: {cells['from']}",
+    )
+
+
 def _number(value: int | None, *, more: bool = False) -> str:
     return "-" if value is None else f"{value}{'+' if more else ''}"
+
+
+def _kept(finding: Finding) -> str:
+    """Spark cannot go on from where there is no log, whatever anybody chooses."""
+    saved, earliest, latest = finding.saved, finding.earliest, finding.latest
+    if saved is not None and earliest is not None and latest is not None and not earliest <= saved <= latest:
+        return "out of range"
+    return _choice(finding.keep)
 
 
 def _choice(consequence: Consequence | None) -> str:

@@ -106,6 +106,8 @@ class Progress:
     rows_per_second: float | None = None
     offsets: tuple[str, ...] = ()
     """One for each source, as Spark writes them: JSON."""
+    lag: tuple[str, ...] = ()
+    """For each Kafka source how many records it is behind, by topic and partition, in the same way."""
 
 
 @dataclass(frozen=True, slots=True)

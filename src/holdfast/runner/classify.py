@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.job.ending import FORSAKEN, NOT_HERE
+from holdfast.job.ending import FORSAKEN, KAFKA_AWAY, NOT_HERE
 from holdfast.model.job import Ending, Outcome
 
 REASON_MAX = 300
@@ -107,7 +107,7 @@ def _failed(words: _Words, tail: str, *, oom_kills: bool) -> Outcome:
     reason = words.reason or "its script failed, and did not say of what"
     if words.started is False or (words.started is None and words.exception in NO_PYTHON):
         return _outcome(Ending.UNSTARTABLE, reason)
-    if words.condition in (FORSAKEN, NOT_HERE):
+    if words.condition in (FORSAKEN, NOT_HERE, KAFKA_AWAY):
         return _outcome(Ending.LOST, reason)
     if words.condition in FOREIGN_CHECKPOINT:
         return _outcome(Ending.CHECKPOINT_CONFLICT, f"another driver wrote to its checkpoint: {reason}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.errors import Refused
 from holdfast.job import connector
 from holdfast.job.pipeline import is_pipeline
+from holdfast.model import own_conf
 from holdfast.model.job import Spec
 from holdfast.runner.archive import Archives, java_options
 from holdfast.runner.lease import Run
@@ -27,8 +28,13 @@ JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
 """A JVM that has run out of memory is of no use to anybody, and its ruins look alive."""
 PYTHON_CONF = "spark.pyspark.python"
 """The Python of the executors. Spark heeds it only where it starts that of the driver, too, which is ours to do here."""
-CONNECTOR_CONF = "holdfast.kafka.connector"
-"""`on`, `off` or a version, where what the job's Python says is not enough to know."""
+GUARD_CONF = {
+    own_conf.GUARDS_OFF: "HOLDFAST_GUARDS_OFF",
+    own_conf.GRACE: "HOLDFAST_KAFKA_GRACE",
+    own_conf.AWAY: "HOLDFAST_KAFKA_AWAY",
+    own_conf.CHECK: "HOLDFAST_KAFKA_CHECK",
+}
+"""How the processes beside a driver are told."""
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 
 
@@ -100,6 +106,7 @@ class Command:
             "HOLDFAST_ANCESTORS": ",".join(self._spec.ancestors),
             "HOLDFAST_NODE": run.node,
             "HOLDFAST_CHECKPOINT": self.checkpoint,
+            "HOLDFAST_STORAGE": str(self._storage.location),
             "HOLDFAST_CONTROL": str(self._directory / CONTROL),
             "PYSPARK_PYTHON": dict(self._spec.conf).get(PYTHON_CONF) or sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -107,15 +114,22 @@ class Command:
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(self.scratch),
             **self._for_connectors(),
+            **self._for_guards(),
             **({"PYTHONPATH": ":".join(paths)} if paths else {}),
         }
+
+    def _for_guards(self) -> dict[str, str]:
+        own = {name: value for name, value in self._spec.conf if name in GUARD_CONF}
+        for name, value in own.items():
+            own_conf.check(name, value)
+        return {GUARD_CONF[name]: value for name, value in own.items()}
 
     def _for_connectors(self) -> dict[str, str]:
         supplies = self._supplies
         if supplies.connectors is None:
             return {}
         mirror = {connector.MIRROR: supplies.maven} if supplies.maven else {}
-        said = dict(self._spec.conf).get(CONNECTOR_CONF, "")
+        said = dict(self._spec.conf).get(own_conf.CONNECTOR, "")
         return {"HOLDFAST_CONNECTORS": str(supplies.connectors), "HOLDFAST_KAFKA_CONNECTOR": said, **mirror}
 
     def _submit_arguments(self, files: list[str]) -> str:

@@ -22,6 +22,7 @@ from holdfast.runner.master import check_master, master_of
 from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
 from holdfast.runner.noted import is_news, with_notes
 from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
+from holdfast.runner.said import Said
 from holdfast.runner.supervision import Supervision
 from holdfast.runner.verification import Verification
 from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage, in_storage
@@ -31,7 +32,6 @@ from holdfast.zk.settings import Ensemble
 
 FETCH_TRIES = 5
 FETCH_AGAIN_S = 2.0
-PROGRESS_BYTES_MAX = 200_000
 NOTES_S = 1.0
 """How often it is looked whether the driver has started a query."""
 NOT_ITS_FAULT = ("the deadline", "cannot start a process")
@@ -70,8 +70,10 @@ class DriverWork:
         self._changed = asyncio.Event()
         self._known: Known | None = None
         """What stands about the queries in the checkpoint; None if nothing does."""
+        self._said = Said(directory / CONTROL)
+        self._mended = ""
+        """What was done to the checkpoint before the driver was started."""
         self.driver_pid: int | None = None
-        self.note = ""
 
     # From the first step to the last
 
@@ -152,13 +154,13 @@ class DriverWork:
 
     async def _verify(self, verification: Verification, before: Report | None) -> None:
         try:
-            self.note = await asyncio.to_thread(verification.verify, before)
+            self._mended = await asyncio.to_thread(verification.verify, before)
         except (ForeignCheckpoint, Conflict) as error:
             raise _Ended(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
         except Refused as error:
             raise _Ended(Outcome(Ending.CHECKPOINT_DAMAGED, str(error))) from error
-        if self.note:
-            self._log.warning("checkpoint mended", note=self.note)
+        if self._mended:
+            self._log.warning("checkpoint mended", note=self._mended)
 
     async def _carry_notes(self, claims: Claims) -> None:
         """The next attempt has to know which queries there are, even if this runner is killed."""
@@ -169,10 +171,10 @@ class DriverWork:
             await self._carry(claims)
 
     async def _carry(self, claims: Claims, *, last: bool = False) -> None:
-        notes = self._read("queries.json")
+        notes = self._said.read("queries.json")
         if notes is None:
             return
-        known = with_notes(self._known or Known(), notes, self._read("progress.json"))
+        known = with_notes(self._known or Known(), notes, self._said.read("progress.json"))
         if known == self._known or not (last or is_news(self._known, known)):
             return
         try:
@@ -204,7 +206,7 @@ class DriverWork:
         tail = self._supervision.tail() if self._supervision is not None else ""
         if self._supervision is not None and self._supervision.lost and killed:
             return Outcome(Ending.LOST, "its watchdog was killed, and the driver with it")
-        end = self._read("end.json")
+        end = self._said.read("end.json")
         return classify(status=status, end=end, tail=tail, stop_asked=self._stop_asked, oom_kills=oom, master=master)
 
     def _blame(self, archive: Path | None) -> None:
@@ -240,28 +242,12 @@ class DriverWork:
 
     # What it says and leaves behind
 
-    def progress(self) -> Progress | None:
-        fields = self._read("progress.json")
-        if fields is None:
-            return None
-        try:
-            batch_id, rows = fields.get("batch_id"), fields.get("rows_per_second")
-            return Progress(
-                batch_id=int(batch_id) if batch_id is not None else None,
-                rows_per_second=float(rows) if rows is not None else None,
-                offsets=tuple(json.dumps(offset) for offset in fields.get("offsets", ()))[:100],
-            )
-        except (TypeError, ValueError, OverflowError):
-            return None
+    @property
+    def note(self) -> str:
+        return "; ".join(filter(None, (self._mended, self._said.note())))
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        """What the driver wrote; it is the user's program, so it may be anything."""
-        try:
-            with (self._directory / CONTROL / name).open("rb") as file:
-                fields = json.loads(file.read(PROGRESS_BYTES_MAX))
-        except (OSError, ValueError, RecursionError):
-            return None
-        return fields if isinstance(fields, dict) else None
+    def progress(self) -> Progress | None:
+        return self._said.progress()
 
     def keep_session(self, session: SessionId) -> None:
         try:

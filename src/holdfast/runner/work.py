@@ -32,7 +32,7 @@ class Work(Protocol):
 
     @property
     def note(self) -> str:
-        """What people have to know about how it began; empty if it began as always."""
+        """What people have to know about how it began, or what it waits for; empty if all is as always."""
 
     def progress(self) -> Progress | None: ...
 

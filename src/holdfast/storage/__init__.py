@@ -12,7 +12,7 @@ A directory on a dead network mount blocks for as long as its kernel does.
 """
 
 from holdfast.storage.checkpoints import Checkpoints, sink_at
-from holdfast.storage.claim_book import Claim
+from holdfast.storage.claim_book import KAFKA, KAFKA_CHOICE, KAFKA_LOST, Claim
 from holdfast.storage.claims import Claims
 from holdfast.storage.failures import BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint
 from holdfast.storage.location import checkpoint_of, in_storage, spark_conf, validate
@@ -20,6 +20,9 @@ from holdfast.storage.storage import GRACE_S, Blob, Storage, open_storage
 
 __all__ = [
     "GRACE_S",
+    "KAFKA",
+    "KAFKA_CHOICE",
+    "KAFKA_LOST",
     "Blob",
     "BlobDamaged",
     "BlobMissing",

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.checkpoint import Query, Sink
+from holdfast.checkpoint import Query, Sink, Standing
 from holdfast.checkpoint.sink import FOLDER as SINK_LOG
 from holdfast.model import codec
 from holdfast.storage.examiner import FOLDER
@@ -24,6 +24,15 @@ class Checkpoints:
     def queries(self) -> list[Query]:
         """Each query whose checkpoint is there, or one folder below, with what is wrong with it. Raises Unavailable."""
         return [record_of(Query, fields) for fields in self._call("examine")]
+
+    def standing(self) -> Standing | None:
+        """How far the query in this very place is; None if there is none. Raises Unavailable."""
+        fields = self._call("standing")
+        return record_of(Standing, fields) if fields is not None else None
+
+    def rewrite(self, files: dict[str, str]) -> None:
+        """Each whole or not at all, in their order. Only for whoever holds the claim: nobody else writes meanwhile."""
+        self._call("rewrite", files=files)
 
     def set_aside(self, query: Query, batch: int, attempt: int) -> str:
         """Moves torn offsets to where nobody takes them for good; nothing is ever deleted. Gives its new name."""

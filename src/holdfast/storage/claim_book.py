@@ -25,10 +25,14 @@ from holdfast.storage.folder import Folder, OpenFolder
 FOLDER = "_holdfast"
 QUERIES = "queries.json"
 KAFKA = "kafka.json"
-KAFKA_LIMIT_BYTES = 8 << 20
-"""A hundred bytes for each partition that the job reads."""
+KAFKA_LOST = "kafka-lost.json"
+KAFKA_CHOICE = "kafka-choice.json"
 KEPT = 50
 LIMIT_BYTES = 256 << 10
+KAFKA_LIMIT_BYTES = 8 << 20
+"""A hundred bytes for each partition that the job reads."""
+NOTES = {QUERIES: LIMIT_BYTES, KAFKA: KAFKA_LIMIT_BYTES, KAFKA_LOST: KAFKA_LIMIT_BYTES, KAFKA_CHOICE: KAFKA_LIMIT_BYTES}
+"""What else is kept beside the claims, and how large it may be."""
 LITTER_S = 86400.0
 _CLAIM = re.compile("claim-([1-9][0-9]{0,17})")
 _OUTCOME = re.compile("outcome-([1-9][0-9]{0,17})")
@@ -102,29 +106,25 @@ class ClaimBook:
                     return attempt, found
         return None
 
-    def queries(self) -> str | None:
-        """What is known of the job's queries, as it was left. A name that is no file counts as none."""
-        return self._kept(QUERIES, LIMIT_BYTES)
-
-    def leave_queries(self, data: str) -> None:
-        self._keep(QUERIES, data)
-
-    def kafka(self) -> str | None:
-        """What is remembered of the topics that the job reads, as it was left."""
-        return self._kept(KAFKA, KAFKA_LIMIT_BYTES)
-
-    def leave_kafka(self, data: str) -> None:
-        self._keep(KAFKA, data)
-
-    def _kept(self, name: str, limit: int) -> str | None:
+    def note(self, name: str) -> str | None:
+        """As it was left. A name that is no file counts as none."""
+        limit = NOTES[name]
         with contextlib.suppress(FolderMissing, Unreadable), self._open(False) as folder:
             data = folder.read(name, limit)
             return data.decode(errors="replace") if data is not None else None
         return None
 
-    def _keep(self, name: str, data: str) -> None:
+    def leave_note(self, name: str, data: str) -> None:
+        """Whole or not at all, in place of what was there."""
+        if len(data.encode()) > NOTES[name]:
+            raise Refused(f"{name} would have {len(data.encode())} bytes: {NOTES[name]} at most")
         with self._open(True) as folder, folder.writing(name) as write:
             write(memoryview(data.encode()))
+
+    def drop_note(self, name: str) -> None:
+        if name in NOTES:
+            with contextlib.suppress(FolderMissing), self._open(False) as folder:
+                folder.remove(name)
 
     def _judge(self, folder: Folder, claim: Claim) -> bool:
         """Whether this very claim stands already. Raises what speaks against it."""

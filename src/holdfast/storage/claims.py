@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from holdfast.checkpoint import Known
 from holdfast.model import codec
-from holdfast.storage.claim_book import FOLDER, Claim
+from holdfast.storage.claim_book import FOLDER, QUERIES, Claim
 from holdfast.storage.location import parse, validate
 from holdfast.storage.service import SILENCE_S, caller
 
@@ -71,7 +71,7 @@ class Claims:
 
     def queries(self) -> Known | None:
         """What earlier attempts have left about the job's queries. What cannot be read is noted and counts as none."""
-        data: str | None = self._call("queries")
+        data: str | None = self._call("note", name=QUERIES)
         try:
             return codec.decode(Known, data.encode(), where="queries.json") if data is not None else None
         except (codec.Garbage, codec.NewerSchema) as error:
@@ -79,13 +79,16 @@ class Claims:
             return None
 
     def leave_queries(self, known: Known) -> None:
-        self._call("leave_queries", data=codec.encode(known).decode())
+        self._call("leave_note", name=QUERIES, data=codec.encode(known).decode())
 
-    def kafka(self) -> bytes | None:
-        """What the offset guard has left about the topics that the job reads. `holdfast.kafka` knows what it says."""
-        data: str | None = self._call("kafka")
+    def note(self, name: str) -> bytes | None:
+        """What else is kept beside the claims: one of `claim_book.NOTES`. Whoever left it knows what it says."""
+        data: str | None = self._call("note", name=name)
         return data.encode() if data is not None else None
 
-    def leave_kafka(self, data: bytes) -> None:
+    def leave_note(self, name: str, data: bytes) -> None:
         """Whole or not at all, in place of what was there."""
-        self._call("leave_kafka", data=data.decode())
+        self._call("leave_note", name=name, data=data.decode())
+
+    def drop_note(self, name: str) -> None:
+        self._call("drop_note", name=name)

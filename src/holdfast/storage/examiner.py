@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.checkpoint import query, shape, state
 from holdfast.checkpoint.examine import examine
 from holdfast.checkpoint.sink import sink_of
+from holdfast.checkpoint.standing import REWRITABLE, Standing
 from holdfast.checkpoint.tree import File, Tree, crc_of, tree_of
 from holdfast.errors import Refused
 from holdfast.storage.files import Files
@@ -20,6 +21,7 @@ FILES_MAX = 200_000
 LOG_FILES_MAX = 50
 """Of each log the newest are read. Spark keeps a hundred."""
 LOG_BYTES_MAX = 4 << 20
+STANDING_FILES = 3
 ASIDE = "_holdfast/aside"
 
 
@@ -37,6 +39,24 @@ class Examiner:
         tree = tree_of(found, cut=cut)
         newest = [entry.file.path for entry in list(tree.log("").values())[-LOG_FILES_MAX:]]
         return dataclasses.asdict(sink_of(self._with_logs(tree, newest, "")))
+
+    def standing(self) -> dict[str, Any] | None:
+        """Of the query in this very place; None if there is none. Its state is neither listed nor read."""
+        folders = (query.COMMITS, query.OFFSETS, query.SOURCES)  # a running query writes offsets first: so none is missed
+        tree = tree_of(file for folder in folders for file in self._files.walk(FILES_MAX, below=folder)[0])
+        if not query.is_query(tree):
+            return None
+        tree = self._with_logs(tree, query.logs_to_read(tree, STANDING_FILES), "")
+        files = tuple((path, text) for path, data in tree.contents.items() if (text := _text(data)) is not None)
+        return dataclasses.asdict(Standing(query.read(tree, "", ()), files))
+
+    def rewrite(self, files: dict[str, str]) -> None:
+        """In this order. Spark's checksum of a file goes first: without one it is not checked, with a wrong one refused."""
+        for path, text in files.items():
+            if REWRITABLE.fullmatch(path) is None or not isinstance(text, str):
+                raise Refused(f"{path} of a checkpoint is not rewritten")
+            self._files.remove(crc_of(path))
+            self._files.replace(path, text.encode())
 
     def set_aside(self, place: str, batch: int, attempt: int) -> str:
         """The offsets of a batch, and their checksums. Says where it is now, relative to the checkpoint."""
@@ -94,6 +114,13 @@ def _affordable(files: list[File], budget: int) -> list[str]:
             break
         chosen.append(file.path)
     return chosen
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _in(place: str, path: str) -> str:

@@ -1,4 +1,4 @@
-"""All files below one place: listed, read, moved. What examining a checkpoint needs of a file system, and no more."""
+"""All files below one place: listed, read, moved, replaced. What a checkpoint needs of a file system, and no more."""
 
 import contextlib
 import errno
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.checkpoint.tree import File
+from holdfast.files import write_atomically
 from holdfast.storage.local import saying
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -22,14 +23,20 @@ class Files(Protocol):
     read_bytes_max: int
     """How much may be read to look at state, which can be large."""
 
-    def walk(self, files_max: int) -> tuple[list[File], bool]:
-        """All plain files, and whether there were more than that many. Empty if the place is not there."""
+    def walk(self, files_max: int, *, below: str = "") -> tuple[list[File], bool]:
+        """All plain files there or in a folder of it, and whether there were more than that many. Empty if it is not there."""
 
     def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
         """Those that are there and not larger than the limit."""
 
     def move(self, path: str, to: str) -> None:
         """Under a name that is not taken. Its folders are made; what is not there is left alone."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Whole and on disk, or not at all. Its folder is there."""
+
+    def remove(self, path: str) -> None:
+        """If it is there."""
 
 
 class LocalFiles:
@@ -41,9 +48,9 @@ class LocalFiles:
         self._root = root
         self.shown = str(root)
 
-    def walk(self, files_max: int) -> tuple[list[File], bool]:
+    def walk(self, files_max: int, *, below: str = "") -> tuple[list[File], bool]:
         found: list[File] = []
-        folders = [""]
+        folders = [below]
         with saying(f"cannot list {self._root}"):
             while folders:
                 folder = folders.pop()
@@ -88,6 +95,14 @@ class LocalFiles:
         with saying(f"cannot set {source} aside"), contextlib.suppress(FileNotFoundError):
             target.parent.mkdir(parents=True, exist_ok=True)
             source.rename(target)
+
+    def replace(self, path: str, data: bytes) -> None:
+        with saying(f"cannot write {self._root}/{path}"):
+            write_atomically(self._root / path, data, mode=0o644)
+
+    def remove(self, path: str) -> None:
+        with saying(f"cannot remove {self._root}/{path}"):
+            (self._root / path).unlink(missing_ok=True)
 
 
 def _is_text(path: str) -> bool:

@@ -1,6 +1,7 @@
 """The same through pyarrow. Only loaded in processes that may load it."""
 
 import concurrent.futures
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,11 +29,12 @@ class RemoteFiles:
             except ValueError as error:
                 raise Refused(f"{self.shown} cannot be used as a location: {error}") from error
 
-    def walk(self, files_max: int) -> tuple[list[File], bool]:
+    def walk(self, files_max: int, *, below: str = "") -> tuple[list[File], bool]:
         from pyarrow.fs import FileSelector, FileType  # type: ignore[import-untyped,unused-ignore]
 
         with saying(f"cannot list {self.shown}"):
-            infos = self._files.get_file_info(FileSelector(self._path, allow_not_found=True, recursive=True))
+            place = f"{self._path}/{below}" if below else self._path
+            infos = self._files.get_file_info(FileSelector(place, allow_not_found=True, recursive=True))
         Progress.report()
         found = [self._file(info) for info in infos if info.type == FileType.File]
         return found[:files_max], len(found) > files_max
@@ -66,3 +68,13 @@ class RemoteFiles:
                 return
             self._files.create_dir(target.rpartition("/")[0], recursive=True)
             self._files.move(source, target)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """An object is there as a whole when it is closed."""
+        with saying(f"cannot write {self.shown}/{path}"), self._files.open_output_stream(f"{self._path}/{path}") as stream:
+            stream.write(data)
+        Progress.report()
+
+    def remove(self, path: str) -> None:
+        with saying(f"cannot remove {self.shown}/{path}"), contextlib.suppress(FileNotFoundError):
+            self._files.delete_file(f"{self._path}/{path}")
