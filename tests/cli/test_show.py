@@ -145,3 +145,20 @@ def test_no_events_are_no_reason_to_fail(cluster: LaidOut) -> None:
     assert asked(cluster, "events") == []
     assert "nothing has happened" in answer(cluster, "events")
     assert "no live jobs" in answer(cluster, "ls")
+
+
+def test_how_far_a_job_is_behind_is_told_by_topic_and_with_its_worst_partitions(cluster: LaidOut) -> None:
+    behind = Progress(lag=('{"orders": {"0": 0, "1": 1500, "2": 7}}', "not JSON"))
+    cluster.submit("j1")
+    cluster.settle("j1", Phase.RUNNING, "it runs", attempt=1)
+    cluster.lease("j1", progress=behind)
+    assert "orders: 1,507 records behind (partition 1: 1,500, 2: 7)\n" in answer(cluster, "show", "j1")
+    cluster.submit("j2")
+    cluster.settle("j2", Phase.PARKED, "it is parked", attempt=1)
+    cluster.report("j2", progress=behind)
+    assert "orders: 1,507 records behind (partition 1: 1,500, 2: 7), when it last ran\n" in answer(cluster, "show", "j2")
+
+
+def test_a_command_with_a_typing_error_is_answered_with_the_one_that_was_meant(cluster: LaidOut) -> None:
+    assert "Did you mean 'show'?" in run(cluster, "shwo", "j1").stderr
+    assert "No such command 'xyzzy'.\n" in run(cluster, "xyzzy").stderr

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 PARTITIONS_SHOWN = 5
 
 
-def facts(lags: Iterable[str]) -> list[tuple[str, str]]:
-    return [("lag", sentence) for text in lags for sentence in _topics(text)]
+def facts(lags: Iterable[str], *, alive: bool) -> list[tuple[str, str]]:
+    """What a job that is not alive was behind says nothing about what it is behind now."""
+    then = "" if alive else ", when it last ran"
+    return [("lag", sentence + then) for text in lags for sentence in _topics(text)]
 
 
 def _topics(text: str) -> Iterator[str]:

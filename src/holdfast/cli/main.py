@@ -1,6 +1,7 @@
 """The `holdfast` command."""
 
 import contextlib
+import difflib
 import importlib
 import io
 import os
@@ -42,6 +43,8 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
+            if near := difflib.get_close_matches(cmd_name, _MODULES, 1):
+                ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
         command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{_MODULES[cmd_name]}"), cmd_name)
         return command

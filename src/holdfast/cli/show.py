@@ -161,7 +161,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         facts.append(("last", ended + ("" if job.report.dead else " (nobody has certified that it is dead)")))
     if progress := _progress(job):
         facts.append(("progress", ", ".join(progress)))
-    facts += lag.facts(job.progress.lag)
+    facts += lag.facts(job.progress.lag, alive=job.lease is not None)
     for offset in job.progress.offsets:
         facts.append(("offsets", offset if len(offset) <= OFFSET_SHOWN else f"{offset[:OFFSET_SHOWN]}… (--json has all)"))
     return facts
