@@ -19,6 +19,8 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 AWAY_S = 120.0
+TOLD_S = 120.0
+"""A leader looks at a job that lives about once a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,9 @@ def test_a_broker_that_loses_its_zookeeper_session_costs_the_job_nothing(jobs: J
     topic.write(50, 0)
     topic.write(50, 1)
     job.until_written(400)
-    until(lambda: any("broker 2 leads it now" in reason for reason in job.reasons()), 60, "the events tell of the new leader")
+    until(
+        lambda: any("broker 2 leads it now" in reason for reason in job.reasons()), TOLD_S, "the events tell of the new leader"
+    )
     job.stop()
     assert job.values() == values(0, 400), "neither re-read nor skipped"
     assert job.view["restarts"] == 0
@@ -102,7 +106,7 @@ def test_an_unclean_election_parks_the_job_and_the_table_is_right_to_the_record(
     told = jobs.ok("resume", job.id, "--offsets", str(choice))
     assert f"{topic.name}-0 (100 → 60)" in told
     job.until_written(100 + regrown + 5)
-    until(lambda: any("chose 'offsets.json'" in reason for reason in job.reasons()), 60, "an event of who chose what")
+    until(lambda: any("chose 'offsets.json'" in reason for reason in job.reasons()), TOLD_S, "an event of who chose what")
     job.stop()
     assert job.values() == values(0, 100 + regrown + 5), "all that was ever written, each once"
     job.end()
@@ -176,7 +180,7 @@ def test_a_partition_that_is_added_is_read_from_its_first_record_and_told(jobs: 
     job.until_written(50)
     job.until_looked_at(50)
     topic.add_partitions(2)
-    until(lambda: any("a new partition" in reason for reason in job.reasons()), 60, "an event tells of it")
+    until(lambda: any("a new partition" in reason for reason in job.reasons()), TOLD_S, "an event tells of it")
     topic.write(20, 1)
     job.until_written(70)
     until(lambda: set(job.view["progress"]["lag"][0][topic.name]) == {"0", "1"}, 60, "its lag is told")
