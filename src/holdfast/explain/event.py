@@ -1,0 +1,39 @@
+"""What a line says that happened."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: str
+    system: str
+    says: str
+    file: int
+    offset: int
+    """Of its line, in the file as it would be uncompressed."""
+    line: int
+    """Counted from 1."""
+    text: str
+    ms: int | None
+    """Since 1970 when the line was written; see `moment`. None: nothing says when."""
+    zoned: bool = False
+    dated: bool = True
+    duration_ms: int = 0
+    """How long it had gone on by then."""
+    level: str = ""
+    actor: str = ""
+    """Whom the line itself names as the one it is about: a server, a JobManager."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Records that are alike but for their numbers."""
+
+    look: int
+    count: int
+    file: int
+    first_offset: int
+    text: str
+    """Of the first one."""

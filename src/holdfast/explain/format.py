@@ -1,0 +1,128 @@
+"""What the lines of each system begin with, and what stands there. Declared in `library/formats.toml`, and in users' files."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import Refused
+from holdfast.explain import shape
+from holdfast.explain.moment import Moment, moment
+from holdfast.explain.shape import Shapes
+from holdfast.explain.sweep import Mode
+
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "datetime")
+_MESSAGE_KEYS = ("msg", "message", "event", "text", "log")
+_LEVEL_KEYS = ("level", "severity", "log.level", "levelname")
+_LOGGER_KEYS = ("logger", "logger_name", "log.logger", "component", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the beginning of a record says."""
+
+    moment: Moment | None
+    message_at: int
+    """Where the message begins, in characters."""
+    level: str = ""
+    thread: str = ""
+    logger: str = ""
+    actor: str = ""
+    """Who it is about, where the line itself says so."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_HEADER = Header(None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    name: str
+    shapes: tuple[str, ...]
+    header: re.Pattern[str]
+    prose: bool
+    json: bool
+    examples: tuple[str, ...]
+
+    def read(self, text: str) -> Header:
+        """Of a record's text. A line may have the shape and nothing else: then nothing is known of it."""
+        if self.json:
+            return _of_json(text)
+        begin = len(text) - len(text.lstrip(" \t"))
+        match = self.header.match(text, begin)
+        if match is None:
+            return Header(None, begin)
+        said = {name: value for name, value in match.groupdict().items() if value}
+        return Header(
+            moment=moment(said["time"]) if "time" in said else None,
+            message_at=match.end(),
+            level=said.get("level", ""),
+            thread=said.get("thread", said.get("thread2", "")),
+            logger=said.get("logger", ""),
+            actor=said.get("actor", said.get("host", "")),
+            fields={"myid": said["myid"]} if "myid" in said else {},
+        )
+
+
+def _of_json(text: str) -> Header:
+    """The message stays in the line, so that what is found there can be shown; only what surrounds it is taken out."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return NO_HEADER
+    if not isinstance(record, dict):
+        return NO_HEADER
+
+    def first(keys: Iterable[str]) -> str:
+        return next((str(record[key]) for key in keys if isinstance(record.get(key), str | int | float)), "")
+
+    told = {str(key): str(value) for key, value in record.items() if isinstance(value, str | int | float | bool)}
+    return Header(
+        moment=moment(first(_TIME_KEYS)),
+        message_at=0,
+        level=first(_LEVEL_KEYS).upper(),
+        logger=first(_LOGGER_KEYS),
+        actor=str(record.get("node", "")),
+        fields={**told, "message": first(_MESSAGE_KEYS)},
+    )
+
+
+class Formats:
+    def __init__(self, formats: Iterable[Format]) -> None:
+        self.all = tuple(formats)
+        self._of_mode = {mode: self._chosen(mode) for mode in Mode}
+
+    def _chosen(self, mode: Mode) -> tuple[tuple[Format, ...], Shapes]:
+        """A format for each shape, and the table to find them by."""
+        pairs = [
+            (format, one) for format in self.all if mode is Mode.PROSE or not format.prose for one in format.shapes
+        ]
+        return tuple(format for format, _ in pairs), shape.compiled([one for _, one in pairs])
+
+    def shapes(self, mode: Mode) -> Shapes:
+        return self._of_mode[mode][1]
+
+    def read(self, mode: Mode, number: int, text: str) -> Header:
+        """`number`: of the shape that the record begins with."""
+        return NO_HEADER if mode is Mode.PLAIN else self._of_mode[mode][0][number].read(text)
+
+
+def formats_in(document: Mapping[str, Any], where: str) -> list[Format]:
+    found = []
+    for table in document.get("format", []):
+        try:
+            shapes = (table["shape"],) if isinstance(table["shape"], str) else tuple(table["shape"])
+            found.append(
+                Format(
+                    name=table["name"],
+                    shapes=shapes,
+                    header=re.compile(table["header"]),
+                    prose=bool(table.get("prose", False)),
+                    json=bool(table.get("json", False)),
+                    examples=tuple(table.get("examples", ())),
+                )
+            )
+        except (KeyError, TypeError, re.error) as error:
+            raise Refused(f"{where}: a format that cannot be used ({table.get('name', 'without a name')}): {error}") from error
+    return found

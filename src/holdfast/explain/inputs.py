@@ -1,0 +1,123 @@
+"""The files that somebody named: paths, directories, globs, addresses of remote storage, standard input."""
+
+import glob
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow
+from pyarrow import fs
+
+from holdfast.errors import Refused
+
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    path: str
+    """Where it is read from: a path on this machine, or an address."""
+    name: str
+    """What it is called in answers."""
+    size: int
+    compression: str = ""
+
+    @property
+    def remote(self) -> bool:
+        return "://" in self.path
+
+
+def inputs(paths: Iterable[str]) -> list[Input]:
+    """In the order in which they were named, those in a directory by name; each once. Refuses what is not there."""
+    found: dict[str, Input] = {}
+    for path in paths:
+        before = len(found)
+        for one in _named(path):
+            found.setdefault(one.path, one)
+        if len(found) == before and path not in found and not _known(path, found):
+            raise Refused(f"there is no file in {path}")
+    return list(found.values())
+
+
+def _known(path: str, found: dict[str, Input]) -> bool:
+    return any(known == path or known.startswith(path.rstrip("/") + "/") for known in found)
+
+
+def _named(path: str) -> Iterator[Input]:
+    if path == "-":
+        yield _standard_input()
+    elif "://" in path:
+        yield from _remote(path)
+    elif Path(path).is_dir():
+        for entry in sorted(entry for entry in Path(path).rglob("*") if entry.is_file()):
+            yield _local(entry)
+    elif Path(path).exists():
+        yield _local(Path(path))
+    else:
+        matches = sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise Refused(f"there is no {path}")
+        for match in matches:
+            yield from _named(match)
+
+
+def _local(path: Path) -> Input:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+        return Input(str(path.resolve()), str(path), path.stat().st_size, _compression(path.name, magic))
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _compression(name: str, magic: bytes) -> str:
+    """By what it begins with, where that tells; a name may lie."""
+    for beginning, compression in _MAGIC.items():
+        if magic.startswith(beginning):
+            return compression
+    suffix = Path(name).suffix
+    return _COMPRESSIONS[suffix] if suffix == ".bz2" and magic.startswith(b"BZh") else ""
+
+
+def _standard_input() -> Input:
+    """Kept in a file, because it is read more than once."""
+    spool = tempfile.NamedTemporaryFile(prefix="holdfast-explain-", suffix=".log", delete=False)  # noqa: SIM115
+    with spool:
+        while block := sys.stdin.buffer.read(1 << 20):
+            spool.write(block)
+    path = Path(spool.name)
+    with path.open("rb") as file:
+        magic = file.read(4)
+    return Input(spool.name, "standard input", path.stat().st_size, _compression("", magic))
+
+
+def _remote(address: str) -> Iterator[Input]:
+    try:
+        system, path = fs.FileSystem.from_uri(address)
+        scheme = address.split("://", 1)[0]
+        info = system.get_file_info(path)
+        infos = [info] if info.type == fs.FileType.File else system.get_file_info(fs.FileSelector(path, recursive=True))
+        for one in sorted((one for one in infos if one.type == fs.FileType.File), key=lambda one: one.path):
+            yield Input(f"{scheme}://{one.path}", f"{scheme}://{one.path}", one.size, _COMPRESSIONS.get(f".{one.extension}", ""))
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise Refused(f"{address} cannot be read: {error}") from error
+
+
+def opened(path: str, compression: str, begin: int = 0) -> IO[bytes]:
+    """Its bytes from `begin` on; uncompressed, and then only from 0."""
+    raw: Any
+    if "://" in path:
+        system, inner = fs.FileSystem.from_uri(path)
+        raw = system.open_input_file(inner) if not compression else system.open_input_stream(inner, compression=None)
+    else:
+        raw = open(path, "rb") if not compression else pyarrow.OSFile(path, "rb")  # noqa: SIM115
+    if compression:
+        stream: IO[bytes] = pyarrow.CompressedInputStream(raw, compression)
+        return stream
+    raw.seek(begin)
+    opened: IO[bytes] = raw
+    return opened

@@ -1,0 +1,48 @@
+"""What is known of other systems: declarations, read from this directory and from files that a user adds."""
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import Refused
+from holdfast.explain.format import Formats, formats_in
+from holdfast.explain.pattern import Patterns, patterns_in
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    formats: Formats
+    patterns: Patterns
+
+
+def library(added: tuple[str, ...] = ()) -> Library:
+    """Ours, after those that are in the files `added`: the first that fits counts."""
+    return _library(tuple((path, _text(path)) for path in added))
+
+
+@functools.lru_cache(maxsize=4)
+def _library(added: tuple[tuple[str, str], ...]) -> Library:
+    ours = sorted((entry for entry in resources.files(__name__).iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name)
+    documents = [(path, _document(path, text)) for path, text in added]
+    documents += [(entry.name, _document(entry.name, entry.read_text("utf-8"))) for entry in ours]
+    return Library(
+        Formats(format for where, document in documents for format in formats_in(document, where)),
+        Patterns(pattern for where, document in documents for pattern in patterns_in(document, where)),
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise Refused(f"{path} cannot be read: {error}") from error
+
+
+def _document(path: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Refused(f"{path} is not TOML: {error}") from error

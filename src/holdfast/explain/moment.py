@@ -1,0 +1,86 @@
+"""When a record says that it was written. What its clock does not say (zone, year, day) is not made up here."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+_SHAPES = tuple(
+    re.compile(pattern + r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d))?$")
+    for pattern in (
+        r"(?P<year>\d{1,4})-(?P<month>\d\d)-(?P<day>\d\d)[ T]" + _CLOCK,
+        r"(?P<short_year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) " + _CLOCK,
+        r"(?P<month_name>[A-Za-z]{3,9}) (?P<day>\d{1,2})(?:st|nd|rd|th)? (?P<year>\d{4}), " + _CLOCK,
+        r"(?P<month_name>[A-Za-z]{3}) +(?P<day>\d{1,2}) " + _CLOCK,
+        _CLOCK,
+    )
+)
+_CENTURY = "2020"
+"""What a year is completed with whose first digits were cut off: of 017, only the first is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    ms: int
+    """Since 1970 on the clock that wrote it; in UTC if `zoned`. Without a date, since midnight."""
+    zoned: bool = False
+    dated: bool = True
+    """Has year, month and day."""
+
+
+def moment(text: str) -> Moment | None:
+    """None if this is no time, or none that exists."""
+    for shape in _SHAPES:
+        match = shape.match(text.strip())
+        if match is not None:
+            return _read(match.groupdict())
+    return None
+
+
+def _read(parts: dict[str, str | None]) -> Moment | None:
+    clock = timedelta(
+        hours=int(parts["hour"] or 0),
+        minutes=int(parts["minute"] or 0),
+        seconds=int(parts["second"] or 0),
+        milliseconds=int((parts["fraction"] or "0").ljust(3, "0")[:3]),
+    )
+    if clock >= timedelta(days=1, seconds=1):
+        return None
+    year = _year(parts)
+    zone = _zone(parts["zone"])
+    try:
+        day = datetime(year or 1972, _month(parts), int(parts["day"]), tzinfo=UTC) if parts.get("day") else _EPOCH
+        ms = (day - _EPOCH + clock - (zone or timedelta())) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        return None
+    return Moment(ms, zoned=zone is not None, dated=year is not None)
+
+
+def _year(parts: dict[str, str | None]) -> int | None:
+    if short := parts.get("short_year"):
+        return 2000 + int(short)
+    if year := parts.get("year"):
+        return int(_CENTURY[: 4 - len(year)] + year)
+    return None
+
+
+def _month(parts: dict[str, str | None]) -> int:
+    if name := parts.get("month_name"):
+        return _MONTHS.index(name[:3].lower()) + 1
+    return int(parts["month"] or 0)
+
+
+def _zone(text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    if text == "Z":
+        return timedelta()
+    sign = -1 if text[0] == "-" else 1
+    return sign * timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
+
+
+def stamp(ms: int) -> str:
+    """ISO 8601, to the millisecond."""
+    return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}"

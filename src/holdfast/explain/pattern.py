@@ -1,0 +1,70 @@
+"""What lines mean: an event, if one of its literals stands there and its expression fits. Declared in `library/*.toml`."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import Refused
+from holdfast.explain import literals
+from holdfast.explain.literals import Literals
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    kind: str
+    system: str
+    literals: tuple[str, ...]
+    match: re.Pattern[str]
+    says: str
+    examples: tuple[str, ...]
+
+    def fields(self, text: str) -> dict[str, str] | None:
+        """What is known of the event in this text; None if it is none. `job2` is another place where a job may stand."""
+        match = self.match.search(text)
+        if match is None:
+            return None
+        return {name.rstrip("0123456789"): value for name, value in match.groupdict().items() if value is not None}
+
+    def sentence(self, fields: Mapping[str, str]) -> str:
+        return self.says.format_map(_Known(fields))
+
+
+class _Known(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+class Patterns:
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self.all = tuple(patterns)
+        self._known = sorted({literal for pattern in self.all for literal in pattern.literals})
+        self.literals: Literals = literals.compiled([literal.encode() for literal in self._known])
+        self._of_literal = tuple(
+            tuple(number for number, pattern in enumerate(self.all) if literal in pattern.literals) for literal in self._known
+        )
+
+    def of(self, literal: int) -> tuple[int, ...]:
+        """The patterns that this literal may stand for, by number."""
+        return self._of_literal[literal]
+
+
+def patterns_in(document: Mapping[str, Any], where: str) -> list[Pattern]:
+    found = []
+    for table in document.get("event", []):
+        try:
+            found.append(
+                Pattern(
+                    kind=table["kind"],
+                    system=table["system"],
+                    literals=tuple(table["literals"]),
+                    match=re.compile(table["match"]),
+                    says=table["says"],
+                    examples=tuple(table.get("examples", ())),
+                )
+            )
+            if not found[-1].literals or "" in found[-1].literals:
+                raise KeyError("literals")
+        except (KeyError, TypeError, re.error) as error:
+            raise Refused(f"{where}: an event that cannot be used ({table.get('kind', 'without a kind')}): {error}") from error
+    return found

@@ -1,0 +1,161 @@
+"""Records and events in a piece of a file. Pure: bytes in, findings out."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.explain.event import Event, Look
+from holdfast.explain.format import Header
+from holdfast.explain.library import Library
+from holdfast.explain.pattern import Pattern
+from holdfast.explain.sweep import Mode, Swept, sweep
+
+RECORD_BYTES_MAX = 64 * 1024
+"""A record is looked at so far, from its beginning."""
+MATCHED_BYTES_MAX = 4 * 1024
+"""A line, and what belongs to it, is matched so far."""
+TEXT_MAX = 500
+"""So much of a line is kept to be shown."""
+SAMPLE_BYTES = 64 * 1024
+STRAY_SHARE = 0.05
+"""So many lines between the records, for each of them, and it is text with records in it."""
+_BLANKS = re.compile(r"\s+")
+_CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
+_SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    end: int
+    """Up to where this is: less than was asked for if the last record was held back."""
+    lines: int
+    lead_lines: int
+    stray_lines: int
+    records: int
+    events: tuple[Event, ...]
+    looks: tuple[Look, ...]
+
+
+def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
+    """What kind of file this is, from its beginning."""
+    data = np.frombuffer(sample, np.uint8)
+    prose = sweep(data, 0, data.size, Mode.PROSE, library.formats.shapes(Mode.PROSE), library.patterns.literals, compiled=compiled)
+    if not len(prose.starts):
+        return Mode.PLAIN
+    lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
+    text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
+    return Mode.PROSE if text_lines > max(2, STRAY_SHARE * len(prose.starts)) else Mode.LOG
+
+
+def findings(
+    data: bytes, end: int, mode: Mode, library: Library, *, file: int, offset: int, compiled: bool, hold_last: bool = False
+) -> Findings:
+    """Of the lines of `data` that begin before `end`. `offset`: where `data` begins in its file. Lines are counted from 0."""
+    shapes, literals = library.formats.shapes(mode), library.patterns.literals
+    swept = sweep(np.frombuffer(data, np.uint8), 0, end, mode, shapes, literals, compiled=compiled, hold_last=hold_last)
+    reader = _Reader(data, swept, mode, library, file=file, offset=offset)
+    return Findings(
+        swept.end,
+        swept.lines,
+        swept.lead_lines,
+        swept.stray_lines,
+        len(swept.starts) if mode is not Mode.PLAIN else 0,
+        tuple(reader.events()),
+        tuple(reader.looks()) if mode is not Mode.PLAIN else (),
+    )
+
+
+class _Reader:
+    def __init__(self, data: bytes, swept: Swept, mode: Mode, library: Library, *, file: int, offset: int) -> None:
+        self._data = data
+        self._swept = swept
+        self._mode = mode
+        self._library = library
+        self._file = file
+        self._offset = offset
+        self._header_of: tuple[int, Header] = (-1, Header(None, 0))
+
+    def events(self) -> Iterator[Event]:
+        """A record says each kind of thing once, where records are what a program wrote; quoted in prose, each line does."""
+        swept = self._swept
+        said: set[tuple[int, int]] = set()
+        columns = (swept.hit_literals, swept.hit_records, swept.hit_line_starts, swept.hit_lines)
+        for literal, record, line_start, line in zip(*(column.tolist() for column in columns), strict=True):
+            start = int(swept.starts[record]) if record >= 0 else line_start
+            if line_start - start > RECORD_BYTES_MAX or (record < 0 and self._mode is Mode.PROSE):
+                continue  # in prose, what is not quoted is what somebody thought of it
+            place = line_start if self._mode is Mode.PROSE or record < 0 else start
+            text = ""
+            for number in self._library.patterns.of(literal):
+                pattern = self._library.patterns.all[number]
+                if (place, number) in said:
+                    continue
+                text = text or self._matched(record, line_start)
+                fields = pattern.fields(text)
+                if fields is not None:
+                    said.add((place, number))
+                    yield self._event(pattern, fields, record, line_start, line)
+                    break
+
+    def _event(self, pattern: Pattern, fields: dict[str, str], record: int, line_start: int, line: int) -> Event:
+        header = self._header(record)
+        known = {**header.fields, **fields}
+        duration = known.get("duration_ms", "0")
+        return Event(
+            kind=pattern.kind,
+            system=pattern.system,
+            says=pattern.sentence(known),
+            file=self._file,
+            offset=self._offset + line_start,
+            line=line,
+            text=self._line_at(line_start),
+            ms=header.moment.ms if header.moment is not None else None,
+            zoned=header.moment is not None and header.moment.zoned,
+            dated=header.moment is None or header.moment.dated,
+            duration_ms=int(duration) if duration.isascii() and duration.isdigit() and len(duration) < 12 else 0,
+            level=header.level,
+            actor=self._actor(header, known),
+            fields=known,
+        )
+
+    def _actor(self, header: Header, known: dict[str, str]) -> str:
+        if known.get("server") or known.get("myid"):
+            return f"server {known.get('server') or known['myid']}"
+        server = _SERVER.search(header.thread)
+        return f"server {server[1]}" if server is not None else header.actor
+
+    def _header(self, record: int) -> Header:
+        if record < 0:
+            return Header(None, 0)
+        if self._header_of[0] != record:
+            start = int(self._swept.starts[record])
+            text = self._data[start : min(self._end_of(record), start + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
+            first = text if self._mode is Mode.PLAIN else text.split("\n", 1)[0]
+            self._header_of = record, self._library.formats.read(self._mode, int(self._swept.formats[record]), first)
+        return self._header_of[1]
+
+    def _matched(self, record: int, line_start: int) -> str:
+        """From the line on as far as the record goes, blanks as one: a quoted line may have been wrapped."""
+        end = self._end_of(record) if record >= 0 else self._line_end(line_start)
+        text = self._data[line_start : min(end, line_start + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
+        return _BLANKS.sub(" ", text)
+
+    def _end_of(self, record: int) -> int:
+        following = record + 1
+        return int(self._swept.starts[following]) if following < len(self._swept.starts) else len(self._data)
+
+    def _line_end(self, start: int) -> int:
+        end = self._data.find(b"\n", start)
+        return len(self._data) if end < 0 else end
+
+    def _line_at(self, start: int) -> str:
+        end = min(self._line_end(start), start + 4 * TEXT_MAX)
+        return self._data[start:end].decode("utf-8", "replace").strip()[:TEXT_MAX]
+
+    def looks(self) -> Iterator[Look]:
+        kinds, first, counts = np.unique(self._swept.looks, return_index=True, return_counts=True)
+        for kind, index, count in zip(kinds.tolist(), first.tolist(), counts.tolist(), strict=True):
+            start = int(self._swept.starts[index])
+            yield Look(kind, count, self._file, self._offset + start, self._line_at(start))

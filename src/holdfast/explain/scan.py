@@ -1,0 +1,154 @@
+"""One range of a file, read in blocks: its counts, its events, and what its records look like.
+
+A record belongs to the range that its first byte is in, and so does a line; whoever owns a record reads on after the end for what
+belongs to it. What comes back is bounded: so many events of a kind in a minute, and so many looks; the rest is counted.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import IO
+
+from holdfast.explain.event import Event, Look
+from holdfast.explain.inputs import opened
+from holdfast.explain.library import Library
+from holdfast.explain.records import RECORD_BYTES_MAX, SAMPLE_BYTES, Findings, findings, mode_of
+from holdfast.explain.split import Range
+from holdfast.explain.sweep import Mode
+
+BLOCK_BYTES = 4 * 1024 * 1024
+LONG_BYTES = 4 * BLOCK_BYTES
+"""A record or a line that is longer is not kept together."""
+EVENTS_PER_MINUTE = 50
+"""Of one kind, in one range."""
+LOOKS_MAX = 500
+_NO_END = 1 << 62
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What a range has. Lines are counted from the range's own beginning, and from 0."""
+
+    range: Range
+    mode: Mode
+    bytes: int = 0
+    lines: int = 0
+    lead_lines: int = 0
+    stray_lines: int = 0
+    records: int = 0
+    events: list[Event] = field(default_factory=list)
+    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """(kind, minute) → events that there were more."""
+    kept: Counter[tuple[str, int]] = field(default_factory=Counter)
+    looks: dict[int, Look] = field(default_factory=dict)
+    other_records: int = 0
+    """Those whose looks were too many."""
+    trouble: str = ""
+    """Why it was not read to its end."""
+
+
+def scan(range: Range, library: Library, *, compiled: bool) -> Scanned:
+    scanned = Scanned(range, Mode.PLAIN)
+    try:
+        with opened(range.path, range.compression) as file:
+            scanned.mode = mode_of(file.read(SAMPLE_BYTES), library, compiled=compiled)
+        with opened(range.path, range.compression, max(range.begin - 1, 0)) as file:
+            _scan(scanned, _Window(file, range), library, compiled)
+    except (OSError, EOFError, ValueError) as error:
+        scanned.trouble = f"not read to its end: {error}"
+    _bound(scanned)
+    return scanned
+
+
+class _Window:
+    """What is in memory of a file."""
+
+    def __init__(self, file: IO[bytes], range: Range) -> None:
+        self._file = file
+        self._end = _NO_END if range.compression else range.end
+        self.offset = range.begin
+        self.data = b""
+        self.over = False
+        """Nothing more is needed."""
+        if range.begin:
+            self._skip_the_line_before()
+
+    def _skip_the_line_before(self) -> None:
+        """It began in the range before; the file stands one byte ahead of this one, which may be its end."""
+        self.offset -= 1
+        while block := self._file.read(BLOCK_BYTES):
+            newline = block.find(b"\n")
+            if newline >= 0:
+                self.data = block[newline + 1 :]
+                self.offset += newline + 1
+                return
+            self.offset += len(block)
+
+    def fill(self) -> None:
+        block = self._file.read(BLOCK_BYTES)
+        self.data += block
+        self.over = not block or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX
+
+    @property
+    def outside(self) -> bool:
+        return self.offset >= self._end
+
+    @property
+    def until(self) -> int:
+        """The end of what can be looked at: whole lines, that begin in the range."""
+        whole = len(self.data) if self.over or len(self.data) > LONG_BYTES else self.data.rfind(b"\n") + 1
+        return min(whole, self._end - self.offset)
+
+    def drop(self, size: int) -> None:
+        self.data = self.data[size:]
+        self.offset += size
+
+
+def _scan(scanned: Scanned, window: _Window, library: Library, compiled: bool) -> None:
+    begin = window.offset
+    while not window.over and not window.outside:
+        window.fill()
+        if window.until <= 0:
+            continue  # a very long line
+        hold = not window.over and len(window.data) <= LONG_BYTES
+        found = findings(
+            window.data, window.until, scanned.mode, library,
+            file=scanned.range.file, offset=window.offset, compiled=compiled, hold_last=hold,
+        )  # fmt: skip
+        if found.end > 0:  # else it is a very long record
+            _add(scanned, found)
+            window.drop(found.end)
+    scanned.bytes = window.offset - begin
+
+
+def _add(scanned: Scanned, found: Findings) -> None:
+    if scanned.records or scanned.lines:
+        scanned.stray_lines += found.stray_lines  # lead lines belong to the record before
+    else:
+        scanned.lead_lines, scanned.stray_lines = found.lead_lines, found.stray_lines
+    first = not scanned.records and not scanned.lines
+    for event in found.events:
+        if event.ms is not None or scanned.mode is Mode.PLAIN or (first and not scanned.range.begin):
+            _keep(scanned, replace(event, line=event.line + scanned.lines))
+    for look in found.looks:
+        known = scanned.looks.get(look.look)
+        scanned.looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
+    scanned.lines += found.lines
+    scanned.records += found.records
+
+
+def _keep(scanned: Scanned, event: Event) -> None:
+    minute = event.ms // 60_000 if event.ms is not None else -1
+    key = (event.kind, minute)
+    if scanned.kept[key] < EVENTS_PER_MINUTE:
+        scanned.kept[key] += 1
+        scanned.events.append(event)
+    else:
+        scanned.dropped[key] += 1
+
+
+def _bound(scanned: Scanned) -> None:
+    """The commonest looks stay; of equals, the first."""
+    order = sorted(scanned.looks.values(), key=lambda look: (-look.count, look.first_offset))
+    scanned.looks = {look.look: look for look in order[:LOOKS_MAX]}
+    scanned.other_records = sum(look.count for look in order[LOOKS_MAX:])
+    scanned.kept.clear()

@@ -1,0 +1,99 @@
+"""Shapes: what a line begins with, compiled into one table that is walked byte by byte.
+
+    9   a digit         a   a letter         _   blanks, or none         ~   anything, or nothing         x+   one or more of x
+
+Everything else stands for itself. Of several shapes that fit, the first one counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+DEAD = 0
+"""The state that nothing leads out of."""
+FIRST = 1
+
+_DIGITS = frozenset(b"0123456789")
+_LETTERS = frozenset(range(ord("a"), ord("z") + 1)) | frozenset(range(ord("A"), ord("Z") + 1))
+_BLANKS = frozenset(b" \t")
+_ANYTHING = frozenset(range(256)) - frozenset(b"\n")
+_CLASSES = {"9": _DIGITS, "a": _LETTERS, "_": _BLANKS, "~": _ANYTHING}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    bytes: frozenset[int]
+    repeats: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    next: npt.NDArray[np.int16]
+    """[state, byte] → state"""
+    fits: npt.NDArray[np.int16]
+    """[state] → number of the shape that is complete there, or -1."""
+
+
+def steps_of(shape: str) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for character in shape:
+        if character == "+" and steps:
+            steps[-1] = Step(steps[-1].bytes, repeats=True)
+        elif character in "_~":
+            steps.append(Step(_CLASSES[character], repeats=True, optional=True))
+        else:
+            steps.append(Step(_CLASSES.get(character) or frozenset(character.encode())))
+    return tuple(steps)
+
+
+def compiled(shapes: Sequence[str]) -> Shapes:
+    """Sets of (shape, step) become states. Once a shape is complete, only those before it are of interest."""
+    ladders = [steps_of(shape) for shape in shapes]
+    Place = tuple[int, int]
+
+    def with_what_may_be_left_out(places: set[Place]) -> frozenset[Place]:
+        reached = set(places)
+        waiting = list(places)
+        while waiting:
+            number, at = waiting.pop()
+            if at < len(ladders[number]) and ladders[number][at].optional and (number, at + 1) not in reached:
+                reached.add((number, at + 1))
+                waiting.append((number, at + 1))
+        return frozenset(reached)
+
+    def after(places: frozenset[Place], byte: int) -> frozenset[Place]:
+        moved: set[Place] = set()
+        for number, at in places:
+            if at < len(ladders[number]) and byte in ladders[number][at].bytes:
+                moved.add((number, at + 1))
+                if ladders[number][at].repeats:
+                    moved.add((number, at))
+        reached = with_what_may_be_left_out(moved)
+        complete = _complete(reached, ladders)
+        return reached if complete < 0 else frozenset(place for place in reached if place[0] <= complete)
+
+    begin = with_what_may_be_left_out({(number, 0) for number in range(len(ladders))})
+    numbers: dict[frozenset[Place], int] = {frozenset(): DEAD, begin: FIRST}
+    rows: list[npt.NDArray[np.int16]] = [np.zeros(256, np.int16)]
+    waiting = [begin]
+    while waiting:
+        places = waiting.pop(0)
+        row = np.zeros(256, np.int16)
+        for byte in range(256):
+            reached = after(places, byte)
+            if reached not in numbers:
+                numbers[reached] = len(numbers)
+                waiting.append(reached)
+            row[byte] = numbers[reached]
+        rows.append(row)
+    fits = np.full(len(numbers), -1, np.int16)
+    for places, state in numbers.items():
+        fits[state] = _complete(places, ladders)
+    return Shapes(np.stack(rows), fits)
+
+
+def _complete(places: frozenset[tuple[int, int]], ladders: list[tuple[Step, ...]]) -> int:
+    return min((number for number, at in places if at == len(ladders[number])), default=-1)

@@ -1,0 +1,52 @@
+"""Work for Spark: which bytes of which files are one task. It depends on the files alone, so that the answer does, too."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from holdfast.explain.inputs import Input
+
+RANGE_BYTES = 64 * 1024 * 1024
+"""Large enough that a task is worth its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Of a file: what begins in [begin, end). A compressed file is one, whatever it holds."""
+
+    file: int
+    path: str
+    compression: str
+    begin: int
+    end: int
+
+
+Task = tuple[Range, ...]
+
+
+def tasks(inputs: Iterable[Input]) -> list[Task]:
+    """Large files in parts, small ones together."""
+    found: list[Task] = []
+    small: list[Range] = []
+    together = 0
+    for number, one in enumerate(inputs):
+        for part in _parts(number, one):
+            size = part.end - part.begin
+            if size >= RANGE_BYTES // 2:
+                found.append((part,))
+                continue
+            if together + size > RANGE_BYTES and small:
+                found.append(tuple(small))
+                small, together = [], 0
+            small.append(part)
+            together += size
+    if small:
+        found.append(tuple(small))
+    return found
+
+
+def _parts(number: int, one: Input) -> Iterator[Range]:
+    if one.compression or one.size <= RANGE_BYTES:
+        yield Range(number, one.path, one.compression, 0, one.size)
+        return
+    for begin in range(0, one.size, RANGE_BYTES):
+        yield Range(number, one.path, "", begin, min(begin + RANGE_BYTES, one.size))
