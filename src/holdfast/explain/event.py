@@ -21,6 +21,8 @@ class Event:
     dated: bool = True
     duration_ms: int = 0
     """How long it had gone on by then."""
+    format: str = ""
+    """What its record begins like. Where lines of several programs are quoted, each format has its own clock."""
     level: str = ""
     actor: str = ""
     """Whom the line itself names as the one it is about: a server, a JobManager."""

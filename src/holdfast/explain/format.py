@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.errors import Refused
@@ -25,6 +25,7 @@ class Header:
     moment: Moment | None
     message_at: int
     """Where the message begins, in characters."""
+    format: str = ""
     level: str = ""
     thread: str = ""
     logger: str = ""
@@ -48,15 +49,16 @@ class Format:
     def read(self, text: str) -> Header:
         """Of a record's text. A line may have the shape and nothing else: then nothing is known of it."""
         if self.json:
-            return _of_json(text)
+            return replace(_of_json(text), format=self.name)
         begin = len(text) - len(text.lstrip(" \t"))
         match = self.header.match(text, begin)
         if match is None:
-            return Header(None, begin)
+            return Header(None, begin, self.name)
         said = {name: value for name, value in match.groupdict().items() if value}
         return Header(
             moment=moment(said["time"]) if "time" in said else None,
             message_at=match.end(),
+            format=self.name,
             level=said.get("level", ""),
             thread=said.get("thread", said.get("thread2", "")),
             logger=said.get("logger", ""),

@@ -115,6 +115,7 @@ class _Reader:
             zoned=header.moment is not None and header.moment.zoned,
             dated=header.moment is None or header.moment.dated,
             duration_ms=int(duration) if duration.isascii() and duration.isdigit() and len(duration) < 12 else 0,
+            format=header.format if self._mode is Mode.PROSE else "",
             level=header.level,
             actor=self._actor(header, known),
             fields=known,

@@ -10,12 +10,14 @@ from typing import Any
 from holdfast.errors import Refused
 from holdfast.explain.format import Formats, formats_in
 from holdfast.explain.pattern import Patterns, patterns_in
+from holdfast.explain.rule import Rule, rules_in
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
     formats: Formats
     patterns: Patterns
+    rules: tuple[Rule, ...]
 
 
 def library(added: tuple[str, ...] = ()) -> Library:
@@ -31,6 +33,7 @@ def _library(added: tuple[tuple[str, str], ...]) -> Library:
     return Library(
         Formats(format for where, document in documents for format in formats_in(document, where)),
         Patterns(pattern for where, document in documents for pattern in patterns_in(document, where)),
+        tuple(rule for where, document in documents for rule in rules_in(document, where)),
     )
 
 

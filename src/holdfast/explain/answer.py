@@ -1,0 +1,110 @@
+"""What is told: in JSON, for scripts. Names and keys are a contract."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.explain.clocks import Clocks, clock_of
+from holdfast.explain.component import Component
+from holdfast.explain.diagnose import Diagnosis
+from holdfast.explain.event import Event
+from holdfast.explain.gathered import Gathered
+from holdfast.explain.happening import Happening
+from holdfast.explain.moment import stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    gathered: Gathered
+    clocks: Clocks
+    owners: dict[tuple[int, int], Component]
+    happenings: tuple[Happening, ...]
+    diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def summary(self) -> str:
+        if self.diagnoses:
+            first, *others = self.diagnoses
+            more = f" {len(others)} more: " + "; ".join(one.title for one in others) + "." if others else ""
+            return f"{stamp(first.begin_ms)}: {first.title}.{more}"
+        counts = self.gathered.counts
+        if not counts.records:
+            return f"There are no log lines in what was read ({counts.lines:,} lines): nothing can be said."
+        if not counts.events:
+            return f"Nothing was found: none of {counts.records:,} records says anything that is known here."
+        return f"Nothing is wrong as far as these logs tell: {counts.events:,} events, and no signature fits."
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever reads it should know about the answer itself."""
+        found = list(self.gathered.troubles)
+        files = self.gathered.files
+        for file, format in sorted(self.clocks.undated):
+            found.append(f"{files[file]}: its lines have no date; times count from the first day there is")
+        for (file, format), moved_ms in sorted(self.clocks.moved_ms.items()):
+            if moved_ms and (file, format) not in self.clocks.undated and moved_ms % 86_400_000:
+                hours = moved_ms / 3_600_000
+                found.append(f"{files[file]}: the clock of its {format or 'lines'} was moved by {hours:+g} h: another time zone")
+        return found
+
+    def json(self) -> dict[str, Any]:
+        counts = self.gathered.counts
+        return {
+            "summary": self.summary,
+            "diagnoses": [self._diagnosis(one) for one in self.diagnoses],
+            "components": self._components(),
+            "counts": {name: getattr(counts, name) for name in ("bytes", "lines", "records", "events", "unparsed_lines")},
+            "notes": self.notes,
+        }
+
+    def _diagnosis(self, one: Diagnosis) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "signature": one.signature,
+            "title": one.title,
+            "confidence": round(one.confidence, 2),
+            "start": stamp(one.begin_ms),
+            "end": stamp(one.end_ms),
+            "components": list(one.components),
+            "explanation": one.explanation,
+            "advice": one.advice,
+            "root": one.root,
+            "issues": list(one.issues),
+            "evidence": [self.evidence(happening.event) for happening in one.evidence],
+            "chain": [
+                {
+                    "time": stamp(link.happening.begin_ms),
+                    "component": link.happening.component,
+                    "event": link.happening.event.says,
+                    "rule": link.rule,
+                    "delay_ms": link.delay_ms,
+                }
+                for link in one.chain
+            ],
+        }
+        if one.groups:
+            found["groups"] = [
+                {"onset": stamp(group.onset_ms), "servers": list(group.servers), "spread_ms": group.spread_ms} for group in one.groups
+            ]
+        return found
+
+    def evidence(self, event: Event) -> dict[str, Any]:
+        return {"file": self.gathered.files[event.file], "offset": event.offset, "line": event.line, "text": event.text}
+
+    def _components(self) -> list[dict[str, Any]]:
+        of: dict[Component, list[Event]] = {}
+        for event in self.gathered.events:
+            of.setdefault(self.owners[event.file, event.offset], []).append(event)
+        return [
+            {
+                "name": component.name,
+                "kind": component.kind,
+                "files": sorted({self.gathered.files[event.file] for event in events}),
+                "clock_offset_ms": _common(self.clocks.moved_ms.get(clock_of(event), 0) for event in events),
+                "clock_error_ms": self.clocks.error_ms.get(clock_of(events[0])),
+            }
+            for component, events in sorted(of.items(), key=lambda item: (item[0].kind, item[0].name))
+        ]
+
+
+def _common(offsets: Iterable[int]) -> int:
+    return sorted(offsets)[0]

@@ -1,0 +1,103 @@
+"""One time for all: days and zones that lines do not say, and clocks that differ, from what several logs saw.
+
+Every file has a clock; where lines of several programs are quoted in one, each format has. All are read as UTC first, and then
+moved by whole quarters of an hour where that is the only way in which what two of them say fits together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdfast.explain.event import Event
+from holdfast.explain.rule import Rule
+
+DAY_MS = 86_400_000
+QUARTER_MS = 900_000
+ZONES = range(-56, 57)
+CLOSE_MS = 300_000
+Clock = tuple[int, str]
+
+
+@dataclass(slots=True)
+class Clocks:
+    moved_ms: dict[Clock, int] = field(default_factory=dict)
+    """What is added to what a clock says."""
+    error_ms: dict[Clock, int | None] = field(default_factory=dict)
+    """How far off it may be still; None if nothing tells."""
+    undated: set[Clock] = field(default_factory=set)
+    """Those whose day is not known."""
+
+    def at(self, event: Event) -> int | None:
+        return None if event.ms is None else event.ms + self.moved_ms.get(clock_of(event), 0)
+
+
+def clock_of(event: Event) -> Clock:
+    return event.file, event.format
+
+
+def clocks(events: Iterable[Event], rules: Iterable[Rule]) -> Clocks:
+    found = Clocks()
+    of_clock: dict[Clock, list[Event]] = {}
+    for event in events:
+        if event.ms is not None:
+            of_clock.setdefault(clock_of(event), []).append(event)
+    if not of_clock:
+        return found
+    for clock, said in of_clock.items():
+        if not all(event.dated for event in said):
+            day_ms = _day(said)
+            found.moved_ms[clock] = day_ms or 0
+            if day_ms is None:
+                found.undated.add(clock)
+    reference = max(of_clock, key=lambda clock: (len(of_clock[clock]), -clock[0], clock[1]))
+    rules = list(rules)
+    settled = list(of_clock[reference])
+    for clock in sorted(of_clock, key=lambda clock: (-len(of_clock[clock]), clock)):
+        if clock != reference and clock not in found.undated and reference not in found.undated:
+            _align(found, clock, of_clock[clock], settled, rules)
+            settled += of_clock[clock]
+    return found
+
+
+def _day(events: list[Event]) -> int | None:
+    """Of times of day: from a checkpoint whose number and whose time since 1970 are both told. In the clock's own zone."""
+    completed = {event.fields["checkpoint"]: event.ms for event in events if event.kind == "checkpoint-completed" and event.ms}
+    for event in events:
+        number = event.fields.get("checkpoint", "")
+        if event.kind == "checkpoint-restored" and number in completed and "at_ms" in event.fields:
+            began_ms = int(event.fields["at_ms"])
+            of_day_ms = completed[number] or 0
+            for zone in ZONES:
+                late_ms = of_day_ms - (began_ms + zone * QUARTER_MS) % DAY_MS
+                if 0 <= late_ms < QUARTER_MS:
+                    return (began_ms + zone * QUARTER_MS) // DAY_MS * DAY_MS
+    return None
+
+
+def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event], rules: list[Rule]) -> None:
+    """Move a clock to another zone only if that connects what is not connected as it is."""
+    links = list(_links(events, settled, rules))
+    here = found.moved_ms.get(clock, 0)
+
+    def fitting(moved_ms: int) -> int:
+        count = 0
+        for event, other, least_ms, most_ms in links:
+            between_ms = (event.ms or 0) + moved_ms - (found.at(other) or 0)
+            count += least_ms <= between_ms <= most_ms
+        return count
+
+    best = max(ZONES, key=lambda zone: (fitting(here + zone * QUARTER_MS), -abs(zone), zone))
+    if fitting(here + best * QUARTER_MS) > fitting(here):
+        found.moved_ms[clock] = here + best * QUARTER_MS
+
+
+def _links(events: list[Event], settled: list[Event], rules: list[Rule]) -> Iterable[tuple[Event, Event, int, int]]:
+    """Pairs that belong together, and how much later the first may be."""
+    for event in events[:200]:
+        for other in settled[:500]:
+            if event.kind == other.kind and event.fields.get("session") and event.fields["session"] == other.fields.get("session"):
+                yield event, other, -CLOSE_MS, CLOSE_MS
+            for rule in rules:
+                if other.kind in rule.cause and event.kind in rule.effect and "component" not in rule.same:
+                    yield event, other, 0, rule.within_ms
+                if event.kind in rule.cause and other.kind in rule.effect and "component" not in rule.same:
+                    yield event, other, -rule.within_ms, 0

@@ -1,0 +1,84 @@
+"""Everything that was read, put together: by file, with lines counted from the beginning of each."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from holdfast.explain.event import Event, Look
+from holdfast.explain.inputs import Input
+from holdfast.explain.scan import Scanned
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    bytes: int = 0
+    lines: int = 0
+    records: int = 0
+    events: int = 0
+    """Those that are only counted, too."""
+    unparsed_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    files: tuple[str, ...]
+    counts: Counts
+    of_files: tuple[Counts, ...]
+    events: tuple[Event, ...]
+    """In the order of files and of lines."""
+    dropped: Counter[tuple[int, str, int]]
+    """(file, kind, minute) → events that there were more."""
+    looks: tuple[Look, ...]
+    """The commonest first. With `other_records` they add up to the records."""
+    other_records: int
+    troubles: tuple[str, ...]
+
+
+def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
+    of_files = [Counts() for _ in inputs]
+    events: list[Event] = []
+    dropped: Counter[tuple[int, str, int]] = Counter()
+    looks: dict[int, Look] = {}
+    other = 0
+    troubles: list[str] = []
+    for one in sorted(scanned, key=lambda found: (found.range.file, found.range.begin)):
+        number, before = one.range.file, of_files[one.range.file]
+        events += [replace(event, line=event.line + before.lines + 1) for event in one.events]
+        dropped.update({(number, kind, minute): count for (kind, minute), count in one.dropped.items()})
+        for look in one.looks.values():
+            known = looks.get(look.look)
+            looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
+        other += one.other_records
+        of_files[number] = _with(before, one)
+        if one.trouble:
+            troubles.append(f"{inputs[number].name}: {one.trouble}")
+    return Gathered(
+        tuple(one.name for one in inputs),
+        _sum(of_files),
+        tuple(of_files),
+        tuple(events),
+        dropped,
+        tuple(sorted(looks.values(), key=lambda look: (-look.count, look.file, look.first_offset))),
+        other,
+        tuple(troubles),
+    )
+
+
+def _with(before: Counts, one: Scanned) -> Counts:
+    """Lines before a range's first record belong to the record before, if there is one."""
+    lead = 0 if before.records else one.lead_lines
+    plain = one.lines if one.mode.name == "PLAIN" else 0
+    return Counts(
+        bytes=before.bytes + one.bytes,
+        lines=before.lines + one.lines,
+        records=before.records + one.records,
+        events=before.events + len(one.events) + one.dropped.total(),
+        unparsed_lines=before.unparsed_lines + (plain or lead + one.stray_lines),
+    )
+
+
+def _sum(counts: Iterable[Counts]) -> Counts:
+    total = Counts()
+    for one in counts:
+        total = Counts(*(getattr(total, name) + getattr(one, name) for name in Counts.__slots__))
+    return total

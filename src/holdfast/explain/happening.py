@@ -1,0 +1,67 @@
+"""Events with a place and a time: who, from when to when, and how often. What all reasoning works on."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holdfast.explain.event import Event
+
+FOLDED_WITHIN_MS = 60_000
+"""The same again within this time is a repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    event: Event
+    """The first of its kind here."""
+    component: str
+    begin_ms: int
+    end_ms: int
+    """When its line was written; `begin_ms` is earlier where the line says how long it took."""
+    count: int = 1
+    last_ms: int = 0
+    """When it was last said again."""
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind
+
+    def of(self, field: str) -> str:
+        return self.component if field == "component" else self.event.fields.get(field, "")
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What makes two of them the same but for the time."""
+        told = self.event.fields
+        return (self.kind, self.component, *(told.get(name, "") for name in ("job", "session", "partition", "state", "broker")))
+
+
+def folded(happenings: Iterable[Happening]) -> list[Happening]:
+    """In the order of their beginnings, repetitions as one. The counts add up to what came in."""
+    open_: dict[tuple[str, ...], int] = {}
+    found: list[Happening] = []
+    for one in sorted(happenings, key=lambda one: (one.begin_ms, one.end_ms, one.event.file, one.event.offset)):
+        at = open_.get(one.key)
+        if at is not None and _repeats(found[at], one):
+            before = found[at]
+            found[at] = Happening(
+                before.event, before.component, before.begin_ms, before.end_ms, before.count + one.count, one.begin_ms
+            )
+            continue
+        open_[one.key] = len(found)
+        found.append(Happening(one.event, one.component, one.begin_ms, one.end_ms, one.count, one.begin_ms))
+    return found
+
+
+def _repeats(before: Happening, one: Happening) -> bool:
+    """What took a time of its own is a repetition only if somebody quoted it twice."""
+    if before.event.duration_ms or one.event.duration_ms:
+        return (before.begin_ms, before.end_ms) == (one.begin_ms, one.end_ms)
+    return one.begin_ms - before.last_ms <= FOLDED_WITHIN_MS
+
+
+def kinds(happenings: Iterable[Happening]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for one in happenings:
+        counted[one.kind] += one.count
+    return counted

@@ -1,0 +1,35 @@
+"""What follows from what. Declared in `library/rules.toml`, and in users' files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    cause: frozenset[str]
+    effect: frozenset[str]
+    within_ms: int
+    same: tuple[str, ...]
+    says: str
+
+
+def rules_in(document: Mapping[str, Any], where: str) -> list[Rule]:
+    found = []
+    for table in document.get("rule", []):
+        try:
+            within = str(table["within"])
+            found.append(
+                Rule(
+                    cause=frozenset(table["cause"]),
+                    effect=frozenset(table["effect"]),
+                    within_ms=int(within.removesuffix("s")) * 1000,
+                    same=tuple(table.get("same", ())),
+                    says=table["says"],
+                )
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refused(f"{where}: a rule that cannot be used ({table.get('says', 'without a sentence')}): {error}") from error
+    return found
