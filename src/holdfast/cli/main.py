@@ -29,6 +29,7 @@ COMMANDS = {
         "savepoint": "savepoint",
         "quarantine": "quarantine",
     },
+    "Logs": {"explain": "explain"},
     "Clusters": {"up": "local", "down": "local", "node": "node", "cluster": "cluster"},
     "Shell": {"completion": "completion"},
 }

@@ -39,12 +39,14 @@ class Answer:
         """What whoever reads it should know about the answer itself."""
         found = list(self.gathered.troubles)
         files = self.gathered.files
-        for file, format in sorted(self.clocks.undated):
-            found.append(f"{files[file]}: its lines have no date; times count from the first day there is")
+        for file, _ in sorted(self.clocks.undated):
+            found.append(f"{files[file]}: its lines do not say the day")
         for (file, format), moved_ms in sorted(self.clocks.moved_ms.items()):
-            if moved_ms and (file, format) not in self.clocks.undated and moved_ms % 86_400_000:
+            if moved_ms:
                 hours = moved_ms / 3_600_000
-                found.append(f"{files[file]}: the clock of its {format or 'lines'} was moved by {hours:+g} h: another time zone")
+                found.append(
+                    f"{files[file]}: the clock of its {format or 'lines'} was moved by {hours:+g} h: another time zone"
+                )
         return found
 
     def json(self) -> dict[str, Any]:
@@ -83,7 +85,8 @@ class Answer:
         }
         if one.groups:
             found["groups"] = [
-                {"onset": stamp(group.onset_ms), "servers": list(group.servers), "spread_ms": group.spread_ms} for group in one.groups
+                {"onset": stamp(group.onset_ms), "servers": list(group.servers), "spread_ms": group.spread_ms}
+                for group in one.groups
             ]
         return found
 

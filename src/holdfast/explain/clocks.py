@@ -23,11 +23,14 @@ class Clocks:
     """What is added to what a clock says."""
     error_ms: dict[Clock, int | None] = field(default_factory=dict)
     """How far off it may be still; None if nothing tells."""
+    day_ms: dict[Clock, int] = field(default_factory=dict)
+    """The day, for a clock that tells only the time of day."""
     undated: set[Clock] = field(default_factory=set)
     """Those whose day is not known."""
 
     def at(self, event: Event) -> int | None:
-        return None if event.ms is None else event.ms + self.moved_ms.get(clock_of(event), 0)
+        clock = clock_of(event)
+        return None if event.ms is None else event.ms + self.day_ms.get(clock, 0) + self.moved_ms.get(clock, 0)
 
 
 def clock_of(event: Event) -> Clock:
@@ -45,7 +48,7 @@ def clocks(events: Iterable[Event], rules: Iterable[Rule]) -> Clocks:
     for clock, said in of_clock.items():
         if not all(event.dated for event in said):
             day_ms = _day(said)
-            found.moved_ms[clock] = day_ms or 0
+            found.day_ms[clock] = day_ms or 0
             if day_ms is None:
                 found.undated.add(clock)
     reference = max(of_clock, key=lambda clock: (len(of_clock[clock]), -clock[0], clock[1]))
@@ -81,7 +84,7 @@ def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event
     def fitting(moved_ms: int) -> int:
         count = 0
         for event, other, least_ms, most_ms in links:
-            between_ms = (event.ms or 0) + moved_ms - (found.at(other) or 0)
+            between_ms = (event.ms or 0) + found.day_ms.get(clock, 0) + moved_ms - (found.at(other) or 0)
             count += least_ms <= between_ms <= most_ms
         return count
 
@@ -94,7 +97,11 @@ def _links(events: list[Event], settled: list[Event], rules: list[Rule]) -> Iter
     """Pairs that belong together, and how much later the first may be."""
     for event in events[:200]:
         for other in settled[:500]:
-            if event.kind == other.kind and event.fields.get("session") and event.fields["session"] == other.fields.get("session"):
+            if (
+                event.kind == other.kind
+                and event.fields.get("session")
+                and event.fields["session"] == other.fields.get("session")
+            ):
                 yield event, other, -CLOSE_MS, CLOSE_MS
             for rule in rules:
                 if other.kind in rule.cause and event.kind in rule.effect and "component" not in rule.same:

@@ -50,7 +50,9 @@ def _owner(file: str, format: str, events: list[Event]) -> Component:
     systems = Counter(event.system for event in events if event.system not in ("client", "jvm"))
     kind = systems.most_common(1)[0][0] if systems else "client"
     kind = _SYSTEMS.get(kind, kind)
-    brokers = {event.fields["broker"] for event in events if event.kind == "kafka-registered-again" and "broker" in event.fields}
+    brokers = {
+        event.fields["broker"] for event in events if event.kind == "kafka-registered-again" and "broker" in event.fields
+    }
     if kind == "kafka" and len(brokers) == 1:
         return Component(f"broker {brokers.pop()}", kind)
     servers = {event.fields["myid"] for event in events if event.fields.get("myid")}

@@ -44,21 +44,23 @@ class Format:
     header: re.Pattern[str]
     prose: bool
     json: bool
+    clock: str
+    """The format whose lines are written by the same program, if it is another one."""
     examples: tuple[str, ...]
 
     def read(self, text: str) -> Header:
         """Of a record's text. A line may have the shape and nothing else: then nothing is known of it."""
         if self.json:
-            return replace(_of_json(text), format=self.name)
+            return replace(_of_json(text), format=self.clock)
         begin = len(text) - len(text.lstrip(" \t"))
         match = self.header.match(text, begin)
         if match is None:
-            return Header(None, begin, self.name)
+            return Header(None, begin, self.clock)
         said = {name: value for name, value in match.groupdict().items() if value}
         return Header(
             moment=moment(said["time"]) if "time" in said else None,
             message_at=match.end(),
-            format=self.name,
+            format=self.clock,
             level=said.get("level", ""),
             thread=said.get("thread", said.get("thread2", "")),
             logger=said.get("logger", ""),
@@ -97,9 +99,7 @@ class Formats:
 
     def _chosen(self, mode: Mode) -> tuple[tuple[Format, ...], Shapes]:
         """A format for each shape, and the table to find them by."""
-        pairs = [
-            (format, one) for format in self.all if mode is Mode.PROSE or not format.prose for one in format.shapes
-        ]
+        pairs = [(format, one) for format in self.all if mode is Mode.PROSE or not format.prose for one in format.shapes]
         return tuple(format for format, _ in pairs), shape.compiled([one for _, one in pairs])
 
     def shapes(self, mode: Mode) -> Shapes:
@@ -122,6 +122,7 @@ def formats_in(document: Mapping[str, Any], where: str) -> list[Format]:
                     header=re.compile(table["header"]),
                     prose=bool(table.get("prose", False)),
                     json=bool(table.get("json", False)),
+                    clock=table.get("clock", table["name"]),
                     examples=tuple(table.get("examples", ())),
                 )
             )

@@ -55,9 +55,9 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
 
 def _repeats(before: Happening, one: Happening) -> bool:
     """What took a time of its own is a repetition only if somebody quoted it twice."""
-    if before.event.duration_ms or one.event.duration_ms:
+    if one.event.duration_ms:
         return (before.begin_ms, before.end_ms) == (one.begin_ms, one.end_ms)
-    return one.begin_ms - before.last_ms <= FOLDED_WITHIN_MS
+    return one.begin_ms - max(before.end_ms, before.last_ms) <= FOLDED_WITHIN_MS
 
 
 def kinds(happenings: Iterable[Happening]) -> Counter[str]:

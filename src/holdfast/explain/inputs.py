@@ -102,7 +102,9 @@ def _remote(address: str) -> Iterator[Input]:
         info = system.get_file_info(path)
         infos = [info] if info.type == fs.FileType.File else system.get_file_info(fs.FileSelector(path, recursive=True))
         for one in sorted((one for one in infos if one.type == fs.FileType.File), key=lambda one: one.path):
-            yield Input(f"{scheme}://{one.path}", f"{scheme}://{one.path}", one.size, _COMPRESSIONS.get(f".{one.extension}", ""))
+            yield Input(
+                f"{scheme}://{one.path}", f"{scheme}://{one.path}", one.size, _COMPRESSIONS.get(f".{one.extension}", "")
+            )
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise Refused(f"{address} cannot be read: {error}") from error
 

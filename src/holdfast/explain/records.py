@@ -41,7 +41,9 @@ class Findings:
 def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
     """What kind of file this is, from its beginning."""
     data = np.frombuffer(sample, np.uint8)
-    prose = sweep(data, 0, data.size, Mode.PROSE, library.formats.shapes(Mode.PROSE), library.patterns.literals, compiled=compiled)
+    prose = sweep(
+        data, 0, data.size, Mode.PROSE, library.formats.shapes(Mode.PROSE), library.patterns.literals, compiled=compiled
+    )
     if not len(prose.starts):
         return Mode.PLAIN
     lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
@@ -78,25 +80,26 @@ class _Reader:
         self._header_of: tuple[int, Header] = (-1, Header(None, 0))
 
     def events(self) -> Iterator[Event]:
-        """A record says each kind of thing once, where records are what a program wrote; quoted in prose, each line does."""
+        """A record says each kind of thing once; quoted in prose, where lines share one time, again if it says more."""
         swept = self._swept
-        said: set[tuple[int, int]] = set()
+        said: dict[tuple[int, str], list[dict[str, str]]] = {}
         columns = (swept.hit_literals, swept.hit_records, swept.hit_line_starts, swept.hit_lines)
         for literal, record, line_start, line in zip(*(column.tolist() for column in columns), strict=True):
             start = int(swept.starts[record]) if record >= 0 else line_start
             if line_start - start > RECORD_BYTES_MAX or (record < 0 and self._mode is Mode.PROSE):
                 continue  # in prose, what is not quoted is what somebody thought of it
-            place = line_start if self._mode is Mode.PROSE or record < 0 else start
             text = ""
             for number in self._library.patterns.of(literal):
                 pattern = self._library.patterns.all[number]
-                if (place, number) in said:
+                before = said.setdefault((start, pattern.kind), [])
+                if before and self._mode is not Mode.PROSE:
                     continue
                 text = text or self._matched(record, line_start)
                 fields = pattern.fields(text)
                 if fields is not None:
-                    said.add((place, number))
-                    yield self._event(pattern, fields, record, line_start, line)
+                    if not any(fields.items() <= known.items() for known in before):
+                        before.append(fields)
+                        yield self._event(pattern, fields, record, line_start, line)
                     break
 
     def _event(self, pattern: Pattern, fields: dict[str, str], record: int, line_start: int, line: int) -> Event:

@@ -31,5 +31,7 @@ def rules_in(document: Mapping[str, Any], where: str) -> list[Rule]:
                 )
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise Refused(f"{where}: a rule that cannot be used ({table.get('says', 'without a sentence')}): {error}") from error
+            raise Refused(
+                f"{where}: a rule that cannot be used ({table.get('says', 'without a sentence')}): {error}"
+            ) from error
     return found

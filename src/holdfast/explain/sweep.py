@@ -91,7 +91,9 @@ def sweep(
         _compiled()(data, data.size, begin, end, int(mode), *tables, room, starts, formats, looks, start_lines, *hits, counts)
     else:  # Python's own numbers: numpy's would overflow
         lists = [table.tolist() for table in tables]
-        _sweep(data.tobytes(), data.size, begin, end, int(mode), *lists, room, starts, formats, looks, start_lines, *hits, counts)
+        _sweep(
+            data.tobytes(), data.size, begin, end, int(mode), *lists, room, starts, formats, looks, start_lines, *hits, counts
+        )
     lines, lead, stray, records, found, last_start, *at_last = (int(count) for count in counts)
     if hold_last and records:
         end, records = last_start, records - 1

@@ -25,6 +25,8 @@ class Diagnosis:
     confidence: float
     evidence: tuple[Happening, ...]
     """What shows it, in the order of time."""
+    symptom: Happening | None = None
+    """The one that is explained by its chain, if it is not the last."""
     issues: tuple[str, ...] = ()
     """Where it is known from."""
     chain: tuple[Link, ...] = ()
@@ -68,16 +70,22 @@ class Case:
 
 
 def ranked(case: Case, found: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """A diagnosis is the root if what began it began before all others that share its chain; one is, at most."""
+    """One is the root: the one that shows what most chains begin with; else the one that began first."""
     chained = [replace(one, chain=case.causes.chain(_last(one))) for one in found]
-    order = sorted(chained, key=lambda one: (one.begin_ms, -one.confidence, one.signature))
+    beginnings = [id(one.chain[0].happening) for one in chained]
+
+    def begun_by(one: Diagnosis) -> int:
+        mine = {id(happening) for happening in one.evidence}
+        return sum(beginning in mine for beginning in beginnings)
+
+    order = sorted(chained, key=lambda one: (-begun_by(one), one.begin_ms, -one.confidence, one.signature))
     if order:
         order[0] = replace(order[0], root=True)
     return sorted(order, key=lambda one: (not one.root, -one.confidence, one.begin_ms, one.signature))
 
 
 def _last(diagnosis: Diagnosis) -> Happening:
-    return max(diagnosis.evidence, key=lambda one: one.begin_ms)
+    return diagnosis.symptom or max(diagnosis.evidence, key=lambda one: one.begin_ms)
 
 
 def seconds(ms: int) -> str:

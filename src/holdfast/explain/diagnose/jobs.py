@@ -29,6 +29,7 @@ def resurrected(case: Case) -> Iterator[Diagnosis]:
                 advice=f"Cancel job {job}, and remove its entry from the job graph store and from the high-availability directory.",
                 confidence=0.9 if nothing else 0.7,
                 evidence=(granted, *mine, *nothing[:1]),
+                symptom=mine[0],
                 issues=("FLINK-10011", "FLINK-39704"),
             )
         return
@@ -52,7 +53,8 @@ def starved(case: Case) -> Iterator[Diagnosis]:
                 advice=f"Make room: cancel {'job ' + others[0] if others else 'what does not belong there'}, or add workers. "
                 "A restart does not help.",
                 confidence=0.9 if others else 0.7,
-                evidence=(*mine, *again),
+                evidence=tuple(sorted((*mine, *again), key=lambda one: one.begin_ms)),
+                symptom=mine[0],
                 issues=("FLINK-10011",),
             )
 

@@ -25,7 +25,9 @@ def broker_session_lost(case: Case) -> Iterator[Diagnosis]:
 
 def offset_reset(case: Case) -> Iterator[Diagnosis]:
     for lost in case.all("kafka-offset-out-of-range"):
-        resets = [one for one in case.near(lost, 0, 60_000, "kafka-offset-reset") if one.of("partition") == lost.of("partition")]
+        resets = [
+            one for one in case.near(lost, 0, 60_000, "kafka-offset-reset") if one.of("partition") == lost.of("partition")
+        ]
         where = f" It went on from {resets[0].of('offset')}." if resets else ""
         yield Diagnosis(
             signature="kafka-offset-reset",

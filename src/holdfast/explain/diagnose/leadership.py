@@ -26,6 +26,7 @@ def lost_on_suspend(case: Case) -> Iterator[Diagnosis]:
             "tolerate-suspended-connections: true), so that only the end of a session ends a reign.",
             confidence=0.95 if kept else 0.75,
             evidence=tuple(sorted((*lost[:1], suspended[0], revoked, *kept[:1]), key=lambda one: one.begin_ms)),
+            symptom=revoked,
             issues=("FLINK-6174", "FLINK-10052"),
         )
         return
@@ -34,7 +35,9 @@ def lost_on_suspend(case: Case) -> Iterator[Diagnosis]:
 def connection_lost(case: Case) -> Iterator[Diagnosis]:
     """A client that found no server at all."""
     lost = case.all("connection-lost")
-    if lost and (gave_up := case.near(lost[0], 0, 600_000, "retry-gave-up", "registration-failed", "leader-unknown", "workers-lost")):
+    if lost and (
+        gave_up := case.near(lost[0], 0, 600_000, "retry-gave-up", "registration-failed", "leader-unknown", "workers-lost")
+    ):
         yield Diagnosis(
             signature="zk-connection-lost",
             title="a cluster lost its connection to ZooKeeper, and did not find back",

@@ -27,7 +27,9 @@ def library(added: tuple[str, ...] = ()) -> Library:
 
 @functools.lru_cache(maxsize=4)
 def _library(added: tuple[tuple[str, str], ...]) -> Library:
-    ours = sorted((entry for entry in resources.files(__name__).iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name)
+    ours = sorted(
+        (entry for entry in resources.files(__name__).iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name
+    )
     documents = [(path, _document(path, text)) for path, text in added]
     documents += [(entry.name, _document(entry.name, entry.read_text("utf-8"))) for entry in ours]
     return Library(

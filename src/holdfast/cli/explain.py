@@ -1,0 +1,114 @@
+"""`holdfast explain`: what happened, from logs."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from holdfast.cli.explained import show
+from holdfast.cli.terminal import console, is_terminal
+from holdfast.errors import Refused
+
+if TYPE_CHECKING:
+    from holdfast.explain.answer import Answer
+    from holdfast.explain.pipeline import Progress as Done
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--json", "json_file", metavar="FILE", help="The answer for scripts; - for the terminal.")
+@click.option("--events", "events_file", metavar="FILE", help="Every event, as Parquet.")
+@click.option(
+    "--library",
+    multiple=True,
+    metavar="FILE",
+    help="Formats, events and rules of your own (TOML), before those that are known.",
+)
+@click.option("--master", help="The Spark that reads. Default: this machine, all of its cores.")
+@click.option("--conf", "conf", multiple=True, metavar="K=V", help="A setting of that Spark.")
+def explain(
+    paths: tuple[str, ...],
+    json_file: str | None,
+    events_file: str | None,
+    library: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Read logs of ZooKeeper, Kafka, Flink, Spark and Holdfast, and say what happened.
+
+    PATH is a file, a directory, a pattern, an address (s3://...), or - for standard input; compressed or not. A report that
+    quotes log lines is read as well. Nothing is sent anywhere, and the same logs always get the same answer.
+    """
+    settings = _settings(conf)
+    answer = _answer(paths, library, master or f"local[{len(os.sched_getaffinity(0))}]", settings)
+    if events_file is not None:
+        _write_events(answer, events_file)
+    if json_file is not None:
+        text = json.dumps(answer.json(), indent=2, ensure_ascii=False)
+        if json_file == "-":
+            click.echo(text)
+            return
+        _written(json_file, text)
+    show(answer, console())
+
+
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for pair in conf:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"--conf {pair!r} is not of the form K=V")
+        settings[key] = value
+    return settings
+
+
+def _answer(paths: tuple[str, ...], added: tuple[str, ...], master: str, conf: dict[str, str]) -> "Answer":
+    try:
+        from holdfast.explain.explain import answer
+        from holdfast.explain.gathered import gathered
+        from holdfast.explain.inputs import inputs
+        from holdfast.explain.library import library
+        from holdfast.explain.pipeline import scanned
+        from holdfast.explain.session import spark
+    except ImportError as error:
+        raise Refused(f"{error.name} is not installed here: pip install 'holdfast[spark,explain]'") from error
+    known = library(added)  # what is wrong with it is said before Spark starts
+    files = inputs(paths)
+    with _told(sum(file.size for file in files)) as told, spark(master, conf) as session:
+        return answer(gathered(files, scanned(session, files, added, told)), known)
+
+
+@contextlib.contextmanager
+def _told(size: int) -> "Iterator[Callable[[Done], None]]":
+    """A bar on a terminal, nothing else."""
+    if not is_terminal(sys.stderr):
+        yield lambda done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting Spark", total=None)
+        yield lambda done: bar.update(task, description=f"reading {size / 1e6:,.1f} MB", completed=done.done, total=done.of)
+
+
+def _written(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write_events(answer: "Answer", path: str) -> None:
+    from holdfast.explain.table import events_table
+
+    try:
+        from pyarrow import parquet
+
+        parquet.write_table(events_table(answer), path)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error}") from error
