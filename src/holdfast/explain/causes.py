@@ -70,7 +70,8 @@ class Causes:
         last = bisect.bisect_right(begins, effect.begin_ms + SLACK_MS)
         for found in numbers[first:last]:
             cause = self._all[found]
-            if found != number and all(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.same):
-                # Of two in one instant, the one that comes first in its log; else each could be the other's cause.
-                if (cause.begin_ms, found) < (effect.begin_ms, number) or cause.kind not in rule.effect:
-                    yield found
+            alike = all(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.same)
+            # Of two of which each could be the other's cause, it is the one that comes first.
+            first_of_both = (cause.begin_ms, found) < (effect.begin_ms, number) or cause.kind not in rule.effect
+            if found != number and alike and first_of_both:
+                yield found

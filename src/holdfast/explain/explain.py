@@ -21,4 +21,4 @@ def answer(gathered: Gathered, library: Library) -> Answer:
             happenings.append(Happening(event, owner.name, at - event.duration_ms, at))
     in_order = folded(happenings)
     case = Case.of(in_order, Causes(in_order, library.rules))
-    return Answer(gathered, aligned, owners, tuple(in_order), tuple(diagnoses(case)))
+    return Answer(gathered, aligned, owners, tuple(in_order), tuple(diagnoses(case, library.signatures)))

@@ -51,7 +51,7 @@ def _read(parts: dict[str, str | None]) -> Moment | None:
     year = _year(parts)
     zone = _zone(parts["zone"])
     try:
-        day = datetime(year or 1972, _month(parts), int(parts["day"]), tzinfo=UTC) if parts.get("day") else _EPOCH
+        day = datetime(year or 1972, _month(parts), int(parts["day"] or 0), tzinfo=UTC) if parts.get("day") else _EPOCH
         ms = (day - _EPOCH + clock - (zone or timedelta())) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         return None

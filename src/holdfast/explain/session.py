@@ -2,21 +2,40 @@
 
 import contextlib
 import os
+import sys
+import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LAST_WORDS_MAX = 2000
+
 
 @contextlib.contextmanager
 def spark(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]":
+    """What Java has to say is kept to itself unless it fails: the answer is for people."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise Refused("PySpark is not installed here: pip install 'holdfast[spark,explain]'") from error
+    with tempfile.TemporaryFile() as said:
+        try:
+            with _stderr_to(said.fileno()):  # which Java inherits
+                session = _configured(SparkSession.builder, master, conf).getOrCreate()
+        except Exception as error:
+            raise Refused(f"Spark does not start: {error}{_last_words(said)}") from error
+        try:
+            yield session
+        finally:
+            with _stderr_to(said.fileno()):
+                session.stop()
+
+
+def _configured(builder: Any, master: str, conf: dict[str, str]) -> Any:
     settings = {
         "spark.app.name": "holdfast explain",
         "spark.master": master,
@@ -24,18 +43,29 @@ def spark(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]":
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.log.level": "ERROR",
-        **conf,
     }
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
-    if not os.environ["SPARK_LOCAL_IP"]:
-        del os.environ["SPARK_LOCAL_IP"]
-    builder = SparkSession.builder
-    for key, value in settings.items():
+    if master.startswith("local"):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    for key, value in {**settings, **conf}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    return builder
+
+
+@contextlib.contextmanager
+def _stderr_to(descriptor: int) -> Iterator[None]:
+    sys.stderr.flush()
+    ours = os.dup(2)
     try:
-        yield session
+        os.dup2(descriptor, 2)
+        yield
     finally:
-        session.stop()
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _last_words(said: Any) -> str:
+    said.seek(0, os.SEEK_END)
+    said.seek(max(0, said.tell() - LAST_WORDS_MAX))
+    words = said.read().decode("utf-8", "replace").strip()
+    return f"; it said: {words}" if words else ""

@@ -1,8 +1,8 @@
 """One pass over bytes: where records begin, what each looks like without its numbers, and where literals stand.
 
-The same function twice. Compiled (numba) it takes some nanoseconds a byte, and the first time a few seconds to compile; as plain
-Python it starts at once, which is right for a pasted report. It is written for both: no objects, no exceptions, integers that
-are the same modulo 2⁶².
+The same function twice. Compiled (numba) it takes some nanoseconds a byte, and the first time a few seconds to compile; as
+plain Python it starts at once, which is right for a pasted report. It is written for both: no objects, no exceptions, integers
+that are the same modulo 2⁶².
 """
 
 import functools
@@ -87,13 +87,12 @@ def sweep(
     hits = tuple(np.empty(room, np.int64) for _ in range(5))
     counts = np.zeros(9, np.int64)
     tables = (shapes.next.reshape(-1), shapes.fits, literals.next.reshape(-1), literals.found, literals.shorter, CLASSES)
+    filled = (starts, formats, looks, start_lines, *hits, counts)
     if compiled:
-        _compiled()(data, data.size, begin, end, int(mode), *tables, room, starts, formats, looks, start_lines, *hits, counts)
+        _compiled()(data, data.size, begin, end, int(mode), *tables, room, *filled)
     else:  # Python's own numbers: numpy's would overflow
-        lists = [table.tolist() for table in tables]
-        _sweep(
-            data.tobytes(), data.size, begin, end, int(mode), *lists, room, starts, formats, looks, start_lines, *hits, counts
-        )
+        plain: Callable[..., None] = _sweep
+        plain(data.tobytes(), data.size, begin, end, int(mode), *(table.tolist() for table in tables), room, *filled)
     lines, lead, stray, records, found, last_start, *at_last = (int(count) for count in counts)
     if hold_last and records:
         end, records = last_start, records - 1

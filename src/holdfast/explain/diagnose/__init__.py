@@ -1,14 +1,16 @@
-"""Signatures: what is known to go wrong, what shows it, and what to do. Each is a function from a case to what it finds."""
+"""Signatures: what is known to go wrong, and what shows it. Each is a function from a case to what it finds."""
+
+from collections.abc import Mapping
 
 from holdfast.explain.diagnose import jobs, kafka, leadership, process, zookeeper
-from holdfast.explain.diagnose.case import Case, Diagnosis, ranked
+from holdfast.explain.diagnose.case import Case, Diagnosis, told
+from holdfast.explain.signature import Signature
 
 SIGNATURES = (*zookeeper.SIGNATURES, *leadership.SIGNATURES, *jobs.SIGNATURES, *kafka.SIGNATURES, *process.SIGNATURES)
 
 
-def diagnoses(case: Case) -> list[Diagnosis]:
-    """The root first, then by how sure it is and when it began."""
-    return ranked(case, [found for signature in SIGNATURES for found in signature(case)])
+def diagnoses(case: Case, signatures: Mapping[str, Signature]) -> list[Diagnosis]:
+    return told(case, [found for signature in SIGNATURES for found in signature(case)], signatures)
 
 
 __all__ = ["SIGNATURES", "Case", "Diagnosis", "diagnoses"]

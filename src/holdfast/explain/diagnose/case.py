@@ -1,10 +1,11 @@
 """What signatures look at, and what they find."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from holdfast.explain.causes import Causes, Link
 from holdfast.explain.happening import Happening
+from holdfast.explain.signature import Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +18,32 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """That a signature fits, by name."""
+
+    signature: str
+    confidence: float
+    evidence: tuple[Happening, ...]
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """What its sentences name."""
+    symptom: Happening | None = None
+    """The one that is explained by its chain, if it is not the last."""
+    groups: tuple[Group, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     signature: str
     title: str
     explanation: str
     advice: str
+    issues: tuple[str, ...]
     confidence: float
     evidence: tuple[Happening, ...]
     """What shows it, in the order of time."""
-    symptom: Happening | None = None
-    """The one that is explained by its chain, if it is not the last."""
-    issues: tuple[str, ...] = ()
-    """Where it is known from."""
-    chain: tuple[Link, ...] = ()
-    groups: tuple[Group, ...] = ()
-    root: bool = False
+    chain: tuple[Link, ...]
+    groups: tuple[Group, ...]
+    root: bool
 
     @property
     def begin_ms(self) -> int:
@@ -61,31 +73,50 @@ class Case:
         return cls(happenings, causes, kinds)
 
     def all(self, *kinds: str) -> list[Happening]:
-        """In the order of time."""
-        return sorted((one for kind in kinds for one in self.kinds.get(kind, ())), key=lambda one: (one.begin_ms, one.end_ms))
+        return in_order(one for kind in kinds for one in self.kinds.get(kind, ()))
 
     def near(self, one: Happening, before_ms: int, after_ms: int, *kinds: str) -> list[Happening]:
         begin, end = one.begin_ms - before_ms, one.begin_ms + after_ms
         return [other for other in self.all(*kinds) if begin <= other.begin_ms <= end]
 
 
-def ranked(case: Case, found: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """One is the root: the one that shows what most chains begin with; else the one that began first."""
-    chained = [replace(one, chain=case.causes.chain(_last(one))) for one in found]
-    beginnings = [id(one.chain[0].happening) for one in chained]
+def in_order(happenings: Iterable[Happening]) -> list[Happening]:
+    return sorted(happenings, key=lambda one: (one.begin_ms, one.end_ms, one.event.file, one.event.offset))
 
-    def begun_by(one: Diagnosis) -> int:
+
+def told(case: Case, found: Iterable[Found], signatures: Mapping[str, Signature]) -> list[Diagnosis]:
+    """The root first, then by how sure it is and when it began. One is the root: the one that shows what most chains begin
+    with; else the one that began first."""
+    chains = [(one, case.causes.chain(one.symptom or in_order(one.evidence)[-1])) for one in found]
+    beginnings = [id(chain[0].happening) for _, chain in chains]
+
+    def begun_by(one: Found) -> int:
         mine = {id(happening) for happening in one.evidence}
         return sum(beginning in mine for beginning in beginnings)
 
-    order = sorted(chained, key=lambda one: (-begun_by(one), one.begin_ms, -one.confidence, one.signature))
-    if order:
-        order[0] = replace(order[0], root=True)
-    return sorted(order, key=lambda one: (not one.root, -one.confidence, one.begin_ms, one.signature))
+    def order(pair: tuple[Found, tuple[Link, ...]]) -> tuple[int, int, float, str]:
+        one = pair[0]
+        return -begun_by(one), min(happening.begin_ms for happening in one.evidence), -one.confidence, one.signature
+
+    chains.sort(key=order)
+    diagnoses = [_told(one, chain, signatures[one.signature], root=not n) for n, (one, chain) in enumerate(chains)]
+    return sorted(diagnoses, key=lambda one: (not one.root, -one.confidence, one.begin_ms, one.signature))
 
 
-def _last(diagnosis: Diagnosis) -> Happening:
-    return diagnosis.symptom or max(diagnosis.evidence, key=lambda one: one.begin_ms)
+def _told(one: Found, chain: tuple[Link, ...], signature: Signature, *, root: bool) -> Diagnosis:
+    facts = dict(one.facts)
+    return Diagnosis(
+        signature=signature.name,
+        title=signature.title.format_map(facts),
+        explanation=signature.explanation.format_map(facts),
+        advice=signature.advice.format_map(facts),
+        issues=signature.issues,
+        confidence=one.confidence,
+        evidence=tuple(in_order(one.evidence)),
+        chain=chain,
+        groups=one.groups,
+        root=root,
+    )
 
 
 def seconds(ms: int) -> str:

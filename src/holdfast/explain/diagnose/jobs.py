@@ -2,92 +2,69 @@
 
 from collections.abc import Iterator
 
-from holdfast.explain.diagnose.case import Case, Diagnosis
+from holdfast.explain.diagnose.case import Case, Found
 from holdfast.explain.happening import Happening
 
-LOOP_MS = 600_000
 LOOP_RESTARTS = 3
 
 
-def resurrected(case: Case) -> Iterator[Diagnosis]:
+def resurrected(case: Case) -> Iterator[Found]:
     """A new leader recovers a job that nobody has seen alive, beside one that was."""
     for granted in case.all("leadership-granted"):
         recovered = case.near(granted, 1000, 300_000, "job-recovering")
         alive = {one.of("job") for one in _signs_of_life(case) if one.begin_ms < granted.begin_ms + 1000}
         strange = [one for one in recovered if one.of("job") not in alive]
-        if not alive or not strange or len({one.of("job") for one in recovered}) < 2:
-            continue
-        for job in dict.fromkeys(one.of("job") for one in strange):
-            mine = [one for one in strange if one.of("job") == job]
-            nothing = [one for one in case.near(mine[-1], 0, 60_000, "checkpoints-found") if one.of("count") == "0"]
-            never = " It had no checkpoint to go on from." if nothing else ""
-            yield Diagnosis(
-                signature="job-resurrected",
-                title=f"job {job} was started again though it had ended",
-                explanation=f"{granted.component} became leader and recovered job {job}, of which nothing was seen before, "
-                f"beside {', '.join(sorted(alive)[:2])}, which had been running.{never} Its entry in the store had been left over.",
-                advice=f"Cancel job {job}, and remove its entry from the job graph store and from the high-availability directory.",
-                confidence=0.9 if nothing else 0.7,
-                evidence=(granted, *mine, *nothing[:1]),
-                symptom=mine[0],
-                issues=("FLINK-10011", "FLINK-39704"),
-            )
-        return
+        if alive and strange and len({one.of("job") for one in recovered}) > 1:
+            for job in dict.fromkeys(one.of("job") for one in strange):
+                yield _resurrected(case, granted, [one for one in strange if one.of("job") == job], alive)
+            return
+
+
+def _resurrected(case: Case, granted: Happening, mine: list[Happening], alive: set[str]) -> Found:
+    nothing = [one for one in case.near(mine[-1], 0, 60_000, "checkpoints-found") if one.of("count") == "0"]
+    facts = {
+        "job": mine[0].of("job"),
+        "leader": granted.component,
+        "alive": ", ".join(sorted(alive)[:2]),
+        "nothing": " It had no checkpoint to go on from." if nothing else "",
+    }
+    return Found("job-resurrected", 0.9 if nothing else 0.7, (granted, *mine, *nothing[:1]), facts, symptom=mine[0])
 
 
 def _signs_of_life(case: Case) -> list[Happening]:
     return [one for one in case.all("job-suspended", "checkpoint-completed", "job-state") if one.of("job")]
 
 
-def starved(case: Case) -> Iterator[Diagnosis]:
-    for job in dict.fromkeys(one.of("job") for one in case.all("no-slots") if one.of("job")):
-        mine = [one for one in case.all("no-slots") if one.of("job") == job]
-        again = [one for one in case.all("job-restarting") if one.of("job") == job]
-        others = sorted({one.of("job") for one in case.all("job-recovering") if one.of("job") not in ("", job)})
+def starved(case: Case) -> Iterator[Found]:
+    for job, mine in _by_job(case.all("no-slots")).items():
+        again = _by_job(case.all("job-restarting")).get(job, [])
+        others = sorted(other for other in _by_job(case.all("job-recovering")) if other != job)
         if again:
             beside = f" Job {others[0]} had been started beside it." if others else ""
-            yield Diagnosis(
-                signature="slot-starvation-loop",
-                title=f"job {job} restarts for ever: there are not enough slots for it",
-                explanation=f"Job {job} is restarted, finds too few free slots, fails, and is restarted.{beside}",
-                advice=f"Make room: cancel {'job ' + others[0] if others else 'what does not belong there'}, or add workers. "
-                "A restart does not help.",
-                confidence=0.9 if others else 0.7,
-                evidence=tuple(sorted((*mine, *again), key=lambda one: one.begin_ms)),
-                symptom=mine[0],
-                issues=("FLINK-10011",),
-            )
+            facts = {"job": job, "beside": beside}
+            yield Found("slot-starvation-loop", 0.9 if others else 0.7, (*mine, *again), facts, symptom=mine[0])
 
 
-def restart_loop(case: Case) -> Iterator[Diagnosis]:
-    starving = {one.of("job") for one in case.all("no-slots")}
-    for job in dict.fromkeys(one.of("job") for one in case.all("job-restarting") if one.of("job")):
-        again = [one for one in case.all("job-restarting") if one.of("job") == job]
-        if job not in starving and sum(one.count for one in again) >= LOOP_RESTARTS:
-            yield Diagnosis(
-                signature="restart-loop",
-                title=f"job {job} restarts again and again",
-                explanation=f"It was restarted {sum(one.count for one in again)} times.",
-                advice="Look at why it fails: the first failure says more than the last.",
-                confidence=0.7,
-                evidence=tuple(again),
-            )
+def restart_loop(case: Case) -> Iterator[Found]:
+    starving = _by_job(case.all("no-slots"))
+    for job, again in _by_job(case.all("job-restarting")).items():
+        times = sum(one.count for one in again)
+        if job not in starving and times >= LOOP_RESTARTS:
+            yield Found("restart-loop", 0.7, tuple(again), {"job": job, "count": times}, symptom=again[0])
 
 
-def recovery_fatal(case: Case) -> Iterator[Diagnosis]:
+def _by_job(happenings: list[Happening]) -> dict[str, list[Happening]]:
+    found: dict[str, list[Happening]] = {}
+    for one in happenings:
+        if one.of("job"):
+            found.setdefault(one.of("job"), []).append(one)
+    return found
+
+
+def recovery_fatal(case: Case) -> Iterator[Found]:
     if fatal := case.all("recovery-fatal"):
-        jobs = sorted({one.of("job") for one in fatal if one.of("job")})
-        named = f"job {jobs[0]}" if jobs else "one job"
-        yield Diagnosis(
-            signature="recovery-fatal",
-            title=f"a JobManager ended because {named} could not be recovered",
-            explanation="What cannot be recovered ends the whole process, and the next leader meets it again.",
-            advice=f"Remove {named} from the job graph store (a copy first), then start the JobManagers again. "
-            "The other jobs are recovered from their checkpoints.",
-            confidence=0.8,
-            evidence=tuple(fatal),
-            issues=("FLINK-40554",),
-        )
+        jobs = sorted(_by_job(fatal))
+        yield Found("recovery-fatal", 0.8, tuple(fatal), {"job": f"job {jobs[0]}" if jobs else "one job"}, symptom=fatal[0])
 
 
 SIGNATURES = (resurrected, starved, restart_loop, recovery_fatal)

@@ -2,57 +2,34 @@
 
 from collections.abc import Iterator
 
-from holdfast.explain.diagnose.case import Case, Diagnosis
+from holdfast.explain.diagnose.case import Case, Found
 
 
-def broker_session_lost(case: Case) -> Iterator[Diagnosis]:
-    if not (expired := case.all("kafka-session-expired", "kafka-broker-fenced")):
-        return
-    sessions = case.near(expired[0], 60_000, 5000, "client-expired")
-    again = case.near(expired[0], 0, 60_000, "kafka-registered-again")
-    session = f" (session {sessions[0].of('session')})" if sessions else ""
-    back = f" It registered itself again {(again[0].begin_ms - expired[0].begin_ms)} ms later." if again else ""
-    yield Diagnosis(
-        signature="kafka-broker-session-lost",
-        title=f"{expired[0].component} lost its registration",
-        explanation=f"The session of {expired[0].component} expired{session}, and its partitions got other leaders.{back}",
-        advice="Find why the broker was silent. A session timeout of 6 s is shorter than many pauses: 18 s is the default since "
-        "Kafka 2.5.",
-        confidence=0.9,
-        evidence=tuple(sorted((*expired, *sessions[:1], *again[:1]), key=lambda one: one.begin_ms)),
-    )
+def broker_session_lost(case: Case) -> Iterator[Found]:
+    for expired in case.all("kafka-session-expired", "kafka-broker-fenced"):
+        sessions = [one for one in case.near(expired, 60_000, 5000, "client-expired") if one.component == expired.component]
+        again = [one for one in case.near(expired, 0, 60_000, "kafka-registered-again") if one.component == expired.component]
+        fenced = expired.of("broker")
+        facts = {
+            "broker": f"broker {fenced}" if fenced else expired.component,
+            "session": f" ({sessions[0].of('session')})" if sessions else "",
+            "back": f" It registered itself again {again[0].begin_ms - expired.begin_ms} ms later." if again else "",
+        }
+        yield Found("kafka-broker-session-lost", 0.9, (expired, *sessions[:1], *again[:1]), facts, symptom=expired)
 
 
-def offset_reset(case: Case) -> Iterator[Diagnosis]:
+def offset_reset(case: Case) -> Iterator[Found]:
     for lost in case.all("kafka-offset-out-of-range"):
-        resets = [
-            one for one in case.near(lost, 0, 60_000, "kafka-offset-reset") if one.of("partition") == lost.of("partition")
-        ]
+        partition = lost.of("partition")
+        resets = [one for one in case.near(lost, 0, 60_000, "kafka-offset-reset") if one.of("partition") == partition]
         where = f" It went on from {resets[0].of('offset')}." if resets else ""
-        yield Diagnosis(
-            signature="kafka-offset-reset",
-            title=f"a consumer of {lost.of('partition')} lost its place, and went elsewhere without a word",
-            explanation=f"Offset {lost.of('offset')} of {lost.of('partition')} was not there when the consumer asked for it, "
-            f"and auto.offset.reset sent it somewhere else.{where} Records were read twice or not at all.",
-            advice="Set auto.offset.reset to none, so that it stops instead; compare the offsets before and after to see what was "
-            "repeated or skipped.",
-            confidence=0.9,
-            evidence=(lost, *resets[:1]),
-            issues=("KAFKA-5600", "KAFKA-6189", "FLINK-39888"),
-        )
+        facts = {"partition": partition, "offset": lost.of("offset"), "where": where}
+        yield Found("kafka-offset-reset", 0.9, (lost, *resets[:1]), facts, symptom=lost)
 
 
-def data_loss(case: Case) -> Iterator[Diagnosis]:
+def data_loss(case: Case) -> Iterator[Found]:
     if lost := case.all("offset-data-loss"):
-        yield Diagnosis(
-            signature="offset-data-loss",
-            title="records are gone from Kafka that a job had yet to read",
-            explanation="The offset in the job's checkpoint is not in the topic any more.",
-            advice="Compare the saved offsets with the topic's, and decide where to go on. Do not set failOnDataLoss to false: "
-            "it skips without a word.",
-            confidence=0.85,
-            evidence=tuple(lost),
-        )
+        yield Found("offset-data-loss", 0.85, tuple(lost), symptom=lost[0])
 
 
 SIGNATURES = (broker_session_lost, offset_reset, data_loss)

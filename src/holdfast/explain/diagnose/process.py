@@ -2,24 +2,18 @@
 
 from collections.abc import Iterator
 
-from holdfast.explain.diagnose.case import Case, Diagnosis, seconds
+from holdfast.explain.diagnose.case import Case, Found, seconds
 
 PAUSE_MS = 1000
 
 
-def gc_pause(case: Case) -> Iterator[Diagnosis]:
+def gc_pause(case: Case) -> Iterator[Found]:
     pauses = [one for one in case.all("gc-pause") if one.event.duration_ms >= PAUSE_MS]
     if pauses:
         worst = max(pauses, key=lambda one: one.event.duration_ms)
-        yield Diagnosis(
-            signature="gc-pause",
-            title=f"{worst.component} stood still for {seconds(worst.event.duration_ms)}",
-            explanation=f"{len(pauses)} pauses were longer than {seconds(PAUSE_MS)}. Nothing of a process runs meanwhile: it "
-            "answers nobody, and its sessions run out.",
-            advice="Look at its heap and its collector; or at the machine, if no collection is logged at that time.",
-            confidence=min(0.9, 0.5 + worst.event.duration_ms / 20_000),
-            evidence=tuple(pauses),
-        )
+        longest = worst.event.duration_ms
+        facts = {"component": worst.component, "longest": seconds(longest), "count": len(pauses)}
+        yield Found("gc-pause", min(0.9, 0.5 + longest / 20_000), tuple(pauses), facts, symptom=worst)
 
 
 SIGNATURES = (gc_pause,)

@@ -2,6 +2,7 @@
 
 import functools
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,6 +12,7 @@ from holdfast.errors import Refused
 from holdfast.explain.format import Formats, formats_in
 from holdfast.explain.pattern import Patterns, patterns_in
 from holdfast.explain.rule import Rule, rules_in
+from holdfast.explain.signature import Signature, signatures_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Library:
     formats: Formats
     patterns: Patterns
     rules: tuple[Rule, ...]
+    signatures: Mapping[str, Signature]
 
 
 def library(added: tuple[str, ...] = ()) -> Library:
@@ -36,6 +39,7 @@ def _library(added: tuple[tuple[str, str], ...]) -> Library:
         Formats(format for where, document in documents for format in formats_in(document, where)),
         Patterns(pattern for where, document in documents for pattern in patterns_in(document, where)),
         tuple(rule for where, document in documents for rule in rules_in(document, where)),
+        {one.name: one for where, document in reversed(documents) for one in signatures_in(document, where)},
     )
 
 
