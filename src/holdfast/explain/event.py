@@ -28,6 +28,10 @@ class Event:
     """Whom the line itself names as the one it is about: a server, a JobManager."""
     fields: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def minute(self) -> int:
+        return self.ms // 60_000 if self.ms is not None else -1
+
 
 @dataclass(frozen=True, slots=True)
 class Look:

@@ -105,6 +105,10 @@ class Formats:
     def shapes(self, mode: Mode) -> Shapes:
         return self._of_mode[mode][1]
 
+    def only_in_prose(self, number: int) -> bool:
+        """Of a shape that was found in prose."""
+        return self._of_mode[Mode.PROSE][0][number].prose
+
     def read(self, mode: Mode, number: int, text: str) -> Header:
         """`number`: of the shape that the record begins with."""
         return NO_HEADER if mode is Mode.PLAIN else self._of_mode[mode][0][number].read(text)

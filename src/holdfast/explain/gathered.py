@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.explain.event import Event, Look
 from holdfast.explain.inputs import Input
-from holdfast.explain.scan import Scanned
+from holdfast.explain.scan import EVENTS_PER_MINUTE, Scanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,20 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
     of_files = [Counts() for _ in inputs]
     events: list[Event] = []
     dropped: Counter[tuple[int, str, int]] = Counter()
+    kept: Counter[tuple[int, str, int]] = Counter()
     looks: dict[int, Look] = {}
     other = 0
     troubles: list[str] = []
     for one in sorted(scanned, key=lambda found: (found.range.file, found.range.begin)):
         number, before = one.range.file, of_files[one.range.file]
-        events += [replace(event, line=event.line + before.lines + 1) for event in one.events]
         dropped.update({(number, kind, minute): count for (kind, minute), count in one.dropped.items()})
+        for event in one.events:
+            key = number, event.kind, event.minute
+            kept[key] += 1
+            if kept[key] <= EVENTS_PER_MINUTE:
+                events.append(replace(event, line=event.line + before.lines + 1))
+            else:
+                dropped[key] += 1
         for look in one.looks.values():
             known = looks.get(look.look)
             looks[look.look] = look if known is None else replace(known, count=known.count + look.count)

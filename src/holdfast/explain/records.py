@@ -48,7 +48,9 @@ def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
         return Mode.PLAIN
     lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
     text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
-    return Mode.PROSE if text_lines > max(2, STRAY_SHARE * len(prose.starts)) else Mode.LOG
+    quoted = sum(library.formats.only_in_prose(number) for number in prose.formats.tolist())
+    between = text_lines > max(2, STRAY_SHARE * len(prose.starts))
+    return Mode.PROSE if between or 2 * quoted > len(prose.starts) else Mode.LOG
 
 
 def findings(

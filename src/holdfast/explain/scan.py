@@ -16,10 +16,11 @@ from holdfast.explain.split import Range
 from holdfast.explain.sweep import Mode
 
 BLOCK_BYTES = 4 * 1024 * 1024
+STEP_BYTES = 64 * 1024
 LONG_BYTES = 4 * BLOCK_BYTES
 """A record or a line that is longer is not kept together."""
 EVENTS_PER_MINUTE = 50
-"""Of one kind, in one range."""
+"""Of one kind, in one file."""
 LOOKS_MAX = 500
 _NO_END = 1 << 62
 
@@ -47,6 +48,14 @@ class Scanned:
 
 
 def scan(range: Range, library: Library, *, compiled: bool) -> Scanned:
+    scanned = _scanned(range, library, compiled)
+    if scanned.trouble and range.compression and not scanned.lines:
+        scanned = _scanned(replace(range, compression=""), library, compiled)  # it only begins as if it were compressed
+    _bound(scanned)
+    return scanned
+
+
+def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
     scanned = Scanned(range, Mode.PLAIN)
     try:
         with opened(range.path, range.compression) as file:
@@ -55,38 +64,43 @@ def scan(range: Range, library: Library, *, compiled: bool) -> Scanned:
             _scan(scanned, _Window(file, range), library, compiled)
     except (OSError, EOFError, ValueError) as error:
         scanned.trouble = f"not read to its end: {error}"
-    _bound(scanned)
     return scanned
 
 
 class _Window:
-    """What is in memory of a file."""
+    """What is in memory of a file. It begins where a line does."""
 
     def __init__(self, file: IO[bytes], range: Range) -> None:
         self._file = file
+        self._compressed = bool(range.compression)
         self._end = _NO_END if range.compression else range.end
-        self.offset = range.begin
+        self._within_a_line = range.begin > 0
+        """Then the file stands one byte before the range, which may be the end of a line."""
+        self.offset = max(range.begin - 1, 0)
         self.data = b""
         self.over = False
         """Nothing more is needed."""
-        if range.begin:
-            self._skip_the_line_before()
-
-    def _skip_the_line_before(self) -> None:
-        """It began in the range before; the file stands one byte ahead of this one, which may be its end."""
-        self.offset -= 1
-        while block := self._file.read(BLOCK_BYTES):
-            newline = block.find(b"\n")
-            if newline >= 0:
-                self.data = block[newline + 1 :]
-                self.offset += newline + 1
-                return
-            self.offset += len(block)
+        self.trouble = ""
 
     def fill(self) -> None:
-        block = self._file.read(BLOCK_BYTES)
+        block = self._read()
         self.data += block
+        if self._within_a_line:
+            newline = self.data.find(b"\n")
+            self._within_a_line = newline < 0
+            self.drop(newline + 1 or len(self.data))
         self.over = not block or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX
+
+    def _read(self) -> bytes:
+        if not self._compressed:
+            return self._file.read(BLOCK_BYTES)
+        block = bytearray()  # in small steps: of one that fails, nothing comes
+        try:
+            while not self.trouble and len(block) < BLOCK_BYTES and (step := self._file.read(STEP_BYTES)):
+                block += step
+        except (OSError, EOFError, ValueError) as error:
+            self.trouble = f"not read to its end: {error}"
+        return bytes(block)
 
     @property
     def outside(self) -> bool:
@@ -95,21 +109,27 @@ class _Window:
     @property
     def until(self) -> int:
         """The end of what can be looked at: whole lines, that begin in the range."""
-        whole = len(self.data) if self.over or len(self.data) > LONG_BYTES else self.data.rfind(b"\n") + 1
+        whole = len(self.data) if self.over else self.data.rfind(b"\n") + 1
+        if whole == 0 and self.long:
+            whole = len(self.data)
         return min(whole, self._end - self.offset)
 
+    @property
+    def long(self) -> bool:
+        return len(self.data) > LONG_BYTES
+
     def drop(self, size: int) -> None:
+        self._within_a_line = self._within_a_line or (0 < size == len(self.data) and not self.data.endswith(b"\n"))
         self.data = self.data[size:]
         self.offset += size
 
 
 def _scan(scanned: Scanned, window: _Window, library: Library, compiled: bool) -> None:
-    begin = window.offset
     while not window.over and not window.outside:
         window.fill()
         if window.until <= 0:
             continue  # a very long line
-        hold = not window.over and len(window.data) <= LONG_BYTES
+        hold = not window.over and not window.long
         found = findings(
             window.data, window.until, scanned.mode, library,
             file=scanned.range.file, offset=window.offset, compiled=compiled, hold_last=hold,
@@ -117,7 +137,8 @@ def _scan(scanned: Scanned, window: _Window, library: Library, compiled: bool) -
         if found.end > 0:  # else it is a very long record
             _add(scanned, found)
             window.drop(found.end)
-    scanned.bytes = window.offset - begin
+    scanned.bytes = window.offset if scanned.range.compression else scanned.range.end - scanned.range.begin
+    scanned.trouble = window.trouble
 
 
 def _add(scanned: Scanned, found: Findings) -> None:
@@ -137,8 +158,7 @@ def _add(scanned: Scanned, found: Findings) -> None:
 
 
 def _keep(scanned: Scanned, event: Event) -> None:
-    minute = event.ms // 60_000 if event.ms is not None else -1
-    key = (event.kind, minute)
+    key = event.kind, event.minute
     if scanned.kept[key] < EVENTS_PER_MINUTE:
         scanned.kept[key] += 1
         scanned.events.append(event)

@@ -1,0 +1,1 @@
+"""Logs in, answers out. Only `test_command` starts Spark."""

@@ -1,0 +1,89 @@
+"""What is known of other systems is declared with examples, and each example is read as what it is an example of."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import Refused
+from holdfast.explain.format import Format
+from holdfast.explain.library import library
+from holdfast.explain.pattern import Pattern
+from holdfast.explain.records import findings, mode_of
+from holdfast.explain.sweep import Mode
+
+KNOWN = library()
+
+
+@pytest.mark.parametrize("format", KNOWN.formats.all, ids=lambda format: format.name)
+def test_every_example_of_a_format_is_a_record_of_that_format_with_a_time(format: Format) -> None:
+    assert format.examples
+    for example in format.examples:
+        mode = Mode.PROSE if format.prose else Mode.LOG
+        found = findings(example.encode(), len(example.encode()), mode, KNOWN, file=0, offset=0, compiled=False)
+        assert found.records == 1
+        header = format.read(example)
+        assert header.moment is not None
+        assert header.format == format.clock
+
+
+@pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
+def test_every_example_of_an_event_is_found_as_that_event(pattern: Pattern) -> None:
+    assert pattern.examples
+    for example in pattern.examples:
+        data = example.encode()
+        mode = mode_of(data, KNOWN)
+        found = findings(data, len(data), mode, KNOWN, file=0, offset=0, compiled=False)
+        assert pattern.kind in [event.kind for event in found.events]
+        fields = pattern.fields(example)
+        assert fields is not None
+        assert "?" not in pattern.sentence(fields), "what the sentence names is in the example"
+
+
+def test_every_literal_of_an_event_stands_in_an_example_or_beside_one_that_does() -> None:
+    for pattern in KNOWN.patterns.all:
+        assert any(literal in example for literal in pattern.literals for example in pattern.examples)
+
+
+def test_rules_and_signatures_speak_of_events_that_there_are() -> None:
+    kinds = {pattern.kind for pattern in KNOWN.patterns.all}
+    for rule in KNOWN.rules:
+        assert rule.cause | rule.effect <= kinds
+    assert len(KNOWN.signatures) >= 16
+    assert all(one.needs and one.advice for one in KNOWN.signatures.values())
+
+
+def test_a_user_can_add_events_and_theirs_come_first(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    event = """
+        [[event]]
+        kind = "tea"
+        system = "kettle"
+        literals = ["is boiling"]
+        match = '(?P<pot>\\w+) is boiling'
+        says = "{pot} boils"
+    """
+    own.write_text(event)
+    data = b"2026-11-16 12:00:01,001 INFO  kitchen.Kettle - pot7 is boiling\n"
+    found = findings(data, len(data), Mode.LOG, library((str(own),)), file=0, offset=0, compiled=False)
+    assert [(event.kind, event.says) for event in found.events] == [("tea", "pot7 boils")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml [",
+        '[[event]]\nkind = "x"',
+        '[[event]]\nkind="x"\nsystem="x"\nliterals=[""]\nmatch="x"\nsays="x"',
+        '[[event]]\nkind="x"\nsystem="x"\nliterals=["x"]\nmatch="("\nsays="x"',
+        '[[format]]\nname="x"\nshape="9"\nheader="("',
+        '[[rule]]\ncause=["x"]\neffect=["y"]\nwithin="soon"\nsays="x"',
+        '[[signature]]\nname="x"',
+    ],
+)
+def test_a_library_that_cannot_be_used_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(text)
+    with pytest.raises(Refused, match=r"own\.toml"):
+        library((str(own),))
+    with pytest.raises(Refused, match="cannot be read"):
+        library((str(tmp_path / "none.toml"),))

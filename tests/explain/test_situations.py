@@ -1,0 +1,125 @@
+"""What happened is found in what the systems wrote, and in what people quote of it; nothing is found where nothing happened."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.explain.asked import asked
+from tests.explain.situations import (
+    JOB_ALIVE,
+    JOB_OLD,
+    NO_LOGS,
+    OUT_OF_ORDER,
+    RESET,
+    RESURRECTION,
+    SESSION,
+    at,
+    quiet,
+    stall,
+)
+
+
+def written(directory: Path, **texts: str) -> list[Path]:
+    files = []
+    for name, text in texts.items():
+        files.append(directory / f"{name}.log")
+        files[-1].write_text(text)
+    return files
+
+
+def test_stalls_of_several_servers_that_began_in_one_instant_are_told_by_group(tmp_path: Path) -> None:
+    first, second = at("13:12:39.083"), at("13:25:14.798")
+    files = written(
+        tmp_path,
+        zk1=quiet(1, at("13:00:00")) + stall(1, first + timedelta(milliseconds=1), 30334),
+        zk2=quiet(2, at("13:00:00")) + stall(2, first, 30456),
+        zk3=stall(3, second, 51394),
+        zk4=stall(4, second, 51162),
+        zk5=stall(5, second, 49726),
+    )
+    (found,) = asked(*files).json()["diagnoses"]
+    assert found["signature"] == "zk-simultaneous-stall"
+    assert found["groups"] == [
+        {"onset": "2026-03-04T13:12:39.083", "servers": ["zookeeper 1", "zookeeper 2"], "spread_ms": 1},
+        {"onset": "2026-03-04T13:25:14.798", "servers": ["zookeeper 3", "zookeeper 4", "zookeeper 5"], "spread_ms": 0},
+    ]
+    assert "shared storage" in found["advice"]
+    assert len(found["evidence"]) == 5
+
+
+def test_a_stall_of_one_server_is_its_disk_alone(tmp_path: Path) -> None:
+    files = written(tmp_path, zk1=stall(1, at("13:00:00"), 4000), zk2=stall(2, at("13:05:00"), 5000))
+    (found,) = asked(*files).json()["diagnoses"]
+    assert found["signature"] == "zk-disk-stall"
+    assert found["start"] == "2026-03-04T13:00:00.000"
+    assert found["components"] == ["zookeeper 1", "zookeeper 2"]
+
+
+def test_a_report_in_prose_with_times_of_day_gives_the_resurrected_and_the_starved_job_by_id(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, report=RESURRECTION)
+    answer = asked(file).json()
+    found = {one["signature"]: one for one in answer["diagnoses"]}
+    assert set(found) == {
+        "zk-follower-partitioned",
+        "leadership-lost-on-suspend",
+        "job-resurrected",
+        "slot-starvation-loop",
+    }
+    assert answer["diagnoses"][0]["signature"] == "zk-follower-partitioned", "the root"
+    assert SESSION in found["leadership-lost-on-suspend"]["explanation"]
+    assert JOB_OLD in found["job-resurrected"]["title"]
+    assert JOB_ALIVE in found["slot-starvation-loop"]["title"]
+    assert found["job-resurrected"]["chain"][0]["component"] == "zookeeper 1"
+    assert found["job-resurrected"]["start"].startswith("2026-03-04T10:04:5"), "the day is that of the checkpoint"
+
+
+def test_lines_that_were_quoted_out_of_order_are_told_in_order_from_the_loss_of_the_connection(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, report=OUT_OF_ORDER)
+    answer = asked(file)
+    (found,) = answer.json()["diagnoses"]
+    assert found["signature"] == "zk-connection-lost"
+    assert found["start"] == "2026-03-04T02:47:44.519", "fifteen seconds before the line that tells of it"
+    begins = [one.begin_ms for one in answer.happenings]
+    assert begins == sorted(begins)
+    assert [one.kind for one in answer.happenings] == [
+        "connection-lost",
+        "workers-lost",
+        "client-disconnected",
+        "retry-gave-up",
+    ]
+
+
+def test_a_consumer_that_lost_its_place_is_traced_to_the_broker_across_time_zones(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, report=RESET)
+    answer = asked(file).json()
+    found = {one["signature"]: one for one in answer["diagnoses"]}
+    assert {"kafka-broker-session-lost", "kafka-offset-reset"} <= set(found)
+    reset = found["kafka-offset-reset"]
+    assert "2340400514" in reset["explanation"] and "clicks-124" in reset["explanation"]
+    assert reset["start"] == "2026-03-04T09:35:01.711"
+    assert [link["component"] for link in reset["chain"][:-1]] == ["broker 2005"] * (len(reset["chain"]) - 1)
+    assert any("+7 h" in note for note in answer["notes"])
+
+
+def test_a_text_without_log_lines_says_so(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, report=NO_LOGS)
+    answer = asked(file).json()
+    assert answer["diagnoses"] == []
+    assert "no log lines" in answer["summary"]
+    assert answer["counts"]["unparsed_lines"] == answer["counts"]["lines"]
+
+
+def test_healthy_servers_have_no_diagnosis(tmp_path: Path) -> None:
+    files = written(tmp_path, **{f"zk{server}": quiet(server, at("13:00:00")) for server in (1, 2, 3)})
+    answer = asked(*files).json()
+    assert answer["diagnoses"] == []
+    assert "Nothing" in answer["summary"]
+
+
+def test_every_piece_of_evidence_is_where_it_is_said_to_be(tmp_path: Path) -> None:
+    for name, text in (("a", RESURRECTION), ("b", OUT_OF_ORDER), ("c", RESET)):
+        (file,) = written(tmp_path, **{name: text})
+        for diagnosis in asked(file).json()["diagnoses"]:
+            for evidence in diagnosis["evidence"]:
+                line = text.splitlines()[evidence["line"] - 1]
+                assert evidence["text"] == line.strip()
+                assert file.read_bytes()[evidence["offset"] :].startswith(line.encode())

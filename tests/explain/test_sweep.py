@@ -1,0 +1,96 @@
+"""The pass over bytes: the same compiled and not, and what it finds is what a simple search would."""
+
+import re
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.explain import literals, shape
+from holdfast.explain.library import library
+from holdfast.explain.sweep import Mode, sweep
+
+KNOWN = library()
+_WORDS = ["ab", "abc", "bca", "c", "cab"]
+_LINES = st.sampled_from(
+    [
+        b"2016-01-19 13:13:09,418 - WARN  [SyncThread:1:F@3] - fsync-ing the write ahead log in SyncThread:1 took 7ms",
+        b"[2018-06-30 09:34:54,799] INFO zookeeper state changed (Expired) (org.I0Itec.zkclient.ZkClient)",
+        b"15:19:57 JM 2 gives up leadership",
+        b"\t15:20:07 JM 1 recovers",
+        b"\t\tAttempting to recover job 61bca496065cd05e4263070a5e923a05.",
+        b"        at java.lang.Thread.run(Thread.java:748)",
+        b"at java.lang.Thread.run(Thread.java:748)",
+        b"Caused by: java.io.EOFException",
+        b"And then we saw this:",
+        b'{"event": "leading", "time": "2026-11-16T12:00:01Z"}',
+        b"\xff\xfe\x00\x01 Expiring session 0x1",
+        b"",
+        b"   ",
+        b"\r",
+    ]
+)
+
+
+@given(st.text("abc", max_size=200))
+def test_literals_are_found_wherever_they_stand_overlapping_or_not(text: str) -> None:
+    table = literals.compiled([word.encode() for word in _WORDS])
+    found = set()
+    state = 0
+    for end, byte in enumerate(text.encode(), 1):
+        state = int(table.next[state, byte])
+        ending = state if table.found[state] >= 0 else 0
+        while ending:
+            found.add((end, int(table.found[ending])))
+            ending = int(table.shorter[ending])
+    expected = {
+        (match.start() + len(word), number) for number, word in enumerate(_WORDS) for match in re.finditer(f"(?={word})", text)
+    }
+    assert found == expected
+
+
+def _fits(shapes: list[str], text: bytes) -> int:
+    table = shape.compiled(shapes)
+    state, best = shape.FIRST, -1
+    for byte in text:
+        state = int(table.next[state, byte])
+        if state == shape.DEAD:
+            break
+        if table.fits[state] >= 0:
+            best = int(table.fits[state])
+    return best
+
+
+def test_of_several_shapes_that_fit_the_first_counts_though_it_is_longer() -> None:
+    shapes = ["99:99 - ", "99:99", "a+ 9", "x_y", "<~>"]
+    assert _fits(shapes, b"12:34 - x") == 0
+    assert _fits(shapes, b"12:34 + x") == 1
+    assert _fits(shapes, b"June 3") == 2
+    assert _fits(shapes, b"x  y") == _fits(shapes, b"xy") == 3
+    assert _fits(shapes, b"<anything> else") == 4
+    assert _fits(shapes, b"12-34") == -1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_LINES, max_size=30), st.sampled_from(list(Mode)), st.booleans(), st.booleans())
+def test_compiled_and_plain_find_the_same(lines: list[bytes], mode: Mode, ended: bool, hold: bool) -> None:
+    data = np.frombuffer(b"\n".join(lines) + (b"\n" if ended else b""), np.uint8)
+    tables = (KNOWN.formats.shapes(mode), KNOWN.patterns.literals)
+    plain, compiled = (
+        sweep(data, 0, data.size, mode, *tables, compiled=compiled, hold_last=hold) for compiled in (False, True)
+    )
+    for name in plain.__slots__:
+        assert np.array_equal(getattr(plain, name), getattr(compiled, name)), name
+
+
+def test_what_differs_in_numbers_alone_looks_alike() -> None:
+    lines = [
+        b"2016-01-19 13:13:09,418 - WARN  [SyncThread:1:FileTxnLog@334] - took 7ms of session 0x15a1",
+        b"2017-02-20 14:14:10,519 - WARN  [SyncThread:3:FileTxnLog@334] - took 1234ms of session 0xbeef1",
+        b"2017-02-20 14:14:10,519 - WARN  [SyncThread:3:FileTxnLog@334] - gave 1234ms of session 0xbeef1",
+    ]
+    data = np.frombuffer(b"\n".join(lines), np.uint8)
+    first, second, third = sweep(
+        data, 0, data.size, Mode.LOG, KNOWN.formats.shapes(Mode.LOG), KNOWN.patterns.literals, compiled=False
+    ).looks
+    assert first == second != third
