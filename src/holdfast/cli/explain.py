@@ -80,8 +80,13 @@ def _answer(paths: tuple[str, ...], added: tuple[str, ...], master: str, conf: d
         raise Refused(f"{error.name} is not installed here: pip install 'holdfast[spark,explain]'") from error
     known = library(added)  # what is wrong with it is said before Spark starts
     files = inputs(paths)
-    with _told(sum(file.size for file in files)) as told, spark(master, conf) as session:
-        return answer(gathered(files, scanned(session, files, added, told)), known)
+    try:
+        with _told(sum(file.size for file in files)) as told, spark(master, conf) as session:
+            return answer(gathered(files, scanned(session, files, added, told)), known)
+    finally:
+        for file in files:
+            if file.spooled:
+                Path(file.path).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -27,8 +27,19 @@ class Component:
 def components(files: tuple[str, ...], events: Iterable[Event]) -> Mapping[tuple[int, int], Component]:
     """(file, offset) of each event → who said it."""
     events = list(events)
-    owners = {clock: _owner(files[clock[0]], clock[1], said) for clock, said in _by_clock(events).items()}
+    names = _short_names(files)
+    owners = {clock: _owner(names[clock[0]], clock[1], said) for clock, said in _by_clock(events).items()}
     return {(event.file, event.offset): _named(event) or owners[event.file, event.format] for event in events}
+
+
+def _short_names(files: tuple[str, ...]) -> list[str]:
+    """What each is called, without its suffix, and with as many of the directories it is in as it takes to tell them apart."""
+    parts = [PurePath(file).parts for file in files]
+    for deep in range(1, max(map(len, parts), default=0)):
+        names = ["/".join((*of[-deep:-1], of[-1].split(".")[0] or of[-1])) for of in parts]
+        if len(set(names)) == len(set(files)):
+            return names
+    return list(files)
 
 
 def _by_clock(events: list[Event]) -> dict[tuple[int, str], list[Event]]:
@@ -39,13 +50,15 @@ def _by_clock(events: list[Event]) -> dict[tuple[int, str], list[Event]]:
 
 
 def _named(event: Event) -> Component | None:
+    if event.system == "holdfast" and event.actor:
+        return Component(f"node {event.actor}", "holdfast")
     for expression, kind, name in _NAMED:
         if match := expression.match(event.actor.strip()):
             return Component(name.format(match[1]).strip(), kind)
     return None
 
 
-def _owner(file: str, format: str, events: list[Event]) -> Component:
+def _owner(name: str, format: str, events: list[Event]) -> Component:
     """Of lines that name nobody: the broker that registers itself, or what the file is called."""
     systems = Counter(event.system for event in events if event.system not in ("client", "jvm"))
     kind = systems.most_common(1)[0][0] if systems else "client"
@@ -58,5 +71,4 @@ def _owner(file: str, format: str, events: list[Event]) -> Component:
     servers = {event.fields["myid"] for event in events if event.fields.get("myid")}
     if kind == "zookeeper" and len(servers) == 1:
         return Component(f"zookeeper {servers.pop()}", kind)
-    stem = PurePath(file).name.split(".")[0] or file
-    return Component(f"{stem} ({format})" if format else stem, kind)
+    return Component(f"{name} ({format})" if format else name, kind)

@@ -87,7 +87,7 @@ def _of_json(text: str) -> Header:
         message_at=0,
         level=first(_LEVEL_KEYS).upper(),
         logger=first(_LOGGER_KEYS),
-        actor=str(record.get("node", "")),
+        actor=str(record.get("node") or ""),
         fields={**told, "message": first(_MESSAGE_KEYS)},
     )
 

@@ -25,6 +25,8 @@ class Input:
     """What it is called in answers."""
     size: int
     compression: str = ""
+    spooled: bool = False
+    """A copy, which goes when it has been read."""
 
     @property
     def remote(self) -> bool:
@@ -35,16 +37,12 @@ def inputs(paths: Iterable[str]) -> list[Input]:
     """In the order in which they were named, those in a directory by name; each once. Refuses what is not there."""
     found: dict[str, Input] = {}
     for path in paths:
-        before = len(found)
-        for one in _named(path):
-            found.setdefault(one.path, one)
-        if len(found) == before and path not in found and not _known(path, found):
+        named = list(_named(path))
+        if not named:
             raise Refused(f"there is no file in {path}")
+        for one in named:
+            found.setdefault(one.path, one)
     return list(found.values())
-
-
-def _known(path: str, found: dict[str, Input]) -> bool:
-    return any(known == path or known.startswith(path.rstrip("/") + "/") for known in found)
 
 
 def _named(path: str) -> Iterator[Input]:
@@ -92,7 +90,7 @@ def _standard_input() -> Input:
     path = Path(spool.name)
     with path.open("rb") as file:
         magic = file.read(4)
-    return Input(spool.name, "standard input", path.stat().st_size, _compression("", magic))
+    return Input(spool.name, "standard input", path.stat().st_size, _compression("", magic), spooled=True)
 
 
 def _remote(address: str) -> Iterator[Input]:

@@ -1,0 +1,71 @@
+"""`holdfast explain` as people call it: with Spark, and what Spark adds is nothing but speed."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from tests.explain.asked import asked
+from tests.explain.situations import NO_LOGS, RESET, at, quiet, stall
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+def explain(*arguments: str | Path, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-P", "-m", "holdfast.cli.main", "explain", *map(str, arguments)]
+    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
+
+
+def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_path: Path) -> None:
+    """A directory, a compressed file and one beside it; told to people, to scripts and as a table."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "zk1.log").write_text(quiet(1, at("13:00:00")) + stall(1, at("13:12:39.083"), 30334))
+    (logs / "zk2.log.gz").write_bytes(gzip.compress(stall(2, at("13:12:39.084"), 30456).encode()))
+    (tmp_path / "report.txt").write_text(RESET)
+    answer, events = tmp_path / "answer.json", tmp_path / "events.parquet"
+    done = explain(logs, tmp_path / "rep*.txt", "--json", answer, "--events", events)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b"", "nothing of what Java says"
+    expected = asked(logs, tmp_path / "report.txt")
+    assert json.loads(answer.read_text()) == expected.json()
+    assert "the disks of several ZooKeeper servers stopped in the same instant" in done.stdout.decode()
+    assert f"{logs / 'zk1.log'}:21" in done.stdout.decode(), "where to look"
+    table = pyarrow.parquet.read_table(events)
+    assert table.num_rows == len(expected.gathered.events)
+    assert "zk-fsync-slow" in table["kind"].to_pylist()
+
+
+def test_a_report_is_read_from_standard_input(tmp_path: Path) -> None:
+    done = explain("-", "--json", "-", given=RESET.encode())
+    found = json.loads(done.stdout)
+    assert {one["signature"] for one in found["diagnoses"]} >= {"kafka-offset-reset"}
+    assert found["diagnoses"][0]["evidence"][0]["file"] == "standard input"
+
+
+def test_a_text_without_log_lines_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text(NO_LOGS)
+    done = explain(tmp_path / "x.txt")
+    assert done.returncode == 0
+    assert "There are no log lines" in done.stdout.decode()
+
+
+def test_what_cannot_be_done_is_a_sentence_before_spark_is_started(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "own.toml").write_text("[[event]]")
+    (tmp_path / "x.log").write_text("x")
+    for arguments in (
+        (tmp_path / "none.log",),
+        (tmp_path / "empty",),
+        (tmp_path / "x.log", "--library", tmp_path / "own.toml"),
+        (tmp_path / "x.log", "--library", tmp_path / "none.toml"),
+    ):
+        done = explain(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.decode().startswith("holdfast: ")
+        assert b"Traceback" not in done.stderr
+    assert explain(tmp_path / "x.log", "--conf", "nonsense").returncode == 2
