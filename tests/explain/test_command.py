@@ -27,8 +27,8 @@ def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_pat
     (logs / "zk1.log").write_text(quiet(1, at("13:00:00")) + stall(1, at("13:12:39.083"), 30334))
     (logs / "zk2.log.gz").write_bytes(gzip.compress(stall(2, at("13:12:39.084"), 30456).encode()))
     (tmp_path / "report.txt").write_text(RESET)
-    answer, events = tmp_path / "answer.json", tmp_path / "events.parquet"
-    done = explain(logs, tmp_path / "rep*.txt", "--json", answer, "--events", events)
+    answer, events, trace = tmp_path / "answer.json", tmp_path / "events.parquet", tmp_path / "trace.json"
+    done = explain(logs, tmp_path / "rep*.txt", "--json", answer, "--events", events, "--perfetto", trace)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b"", "nothing of what Java says"
     expected = asked(logs, tmp_path / "report.txt")
@@ -38,6 +38,9 @@ def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_pat
     table = pyarrow.parquet.read_table(events)
     assert table.num_rows == len(expected.gathered.events)
     assert "zk-fsync-slow" in table["kind"].to_pylist()
+    drawn = json.loads(trace.read_text())["traceEvents"]
+    stalls = [(one["ts"], one["dur"]) for one in drawn if one.get("cat") == "zk-fsync-slow"]
+    assert sorted(stalls) == [(1772629959083000, 30334000), (1772629959084000, 30456000)]
 
 
 def test_a_report_is_read_from_standard_input(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.explain import explain
 from holdfast.errors import Refused
 from holdfast.explain.format import Format
 from holdfast.explain.library import library
@@ -87,3 +88,12 @@ def test_a_library_that_cannot_be_used_is_refused_with_its_name(tmp_path: Path, 
         library((str(own),))
     with pytest.raises(Refused, match="cannot be read"):
         library((str(tmp_path / "none.toml"),))
+
+
+def test_every_signature_and_every_option_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+    for one in KNOWN.signatures.values():
+        assert f"| `{one.name}` | {one.needs} | {one.rules_out or '–'} |" in text
+    for parameter in explain.params:
+        for name in parameter.opts if parameter.param_type_name == "option" else ():
+            assert f"`{name}" in text, name

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--json", "json_file", metavar="FILE", help="The answer for scripts; - for the terminal.")
 @click.option("--events", "events_file", metavar="FILE", help="Every event, as Parquet.")
+@click.option("--perfetto", "trace_file", metavar="FILE", help="A trace, for Perfetto and other viewers.")
 @click.option(
     "--library",
     multiple=True,
@@ -36,6 +37,7 @@ def explain(
     paths: tuple[str, ...],
     json_file: str | None,
     events_file: str | None,
+    trace_file: str | None,
     library: tuple[str, ...],
     master: str | None,
     conf: tuple[str, ...],
@@ -49,6 +51,10 @@ def explain(
     answer = _answer(paths, library, master or f"local[{len(os.sched_getaffinity(0))}]", settings)
     if events_file is not None:
         _write_events(answer, events_file)
+    if trace_file is not None:
+        from holdfast.explain.trace import trace
+
+        _written(trace_file, json.dumps(trace(answer)))
     if json_file is not None:
         text = json.dumps(answer.json(), indent=2, ensure_ascii=False)
         if json_file == "-":

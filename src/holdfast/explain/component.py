@@ -35,11 +35,12 @@ def components(files: tuple[str, ...], events: Iterable[Event]) -> Mapping[tuple
 def _short_names(files: tuple[str, ...]) -> list[str]:
     """What each is called, without its suffix, and with as many of the directories it is in as it takes to tell them apart."""
     parts = [PurePath(file).parts for file in files]
-    for deep in range(1, max(map(len, parts), default=0)):
-        names = ["/".join((*of[-deep:-1], of[-1].split(".")[0] or of[-1])) for of in parts]
-        if len(set(names)) == len(set(files)):
-            return names
-    return list(files)
+    names = list(files)
+    for deep in range(max(map(len, parts), default=0), 0, -1):
+        shorter = ["/".join((*of[-deep:-1], of[-1].split(".")[0] or of[-1])) for of in parts]
+        often = Counter(shorter)
+        names = [new if often[new] == 1 else old for new, old in zip(shorter, names, strict=True)]
+    return names
 
 
 def _by_clock(events: list[Event]) -> dict[tuple[int, str], list[Event]]:
