@@ -11,6 +11,7 @@ from holdfast.explain.event import Event
 from holdfast.explain.gathered import Gathered
 from holdfast.explain.happening import Happening
 from holdfast.explain.moment import stamp
+from holdfast.explain.scan import EVENTS_PER_MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,10 @@ class Answer:
         """What whoever reads it should know about the answer itself."""
         found = list(self.gathered.troubles)
         files = self.gathered.files
+        if more := self.gathered.dropped.total():
+            found.append(
+                f"{more:,} events are only counted: of each kind, the first {EVENTS_PER_MINUTE} of a minute of a file are kept"
+            )
         for file, _ in sorted(self.clocks.undated):
             found.append(f"{files[file]}: its lines do not say the day")
         for (file, format), moved_ms in sorted(self.clocks.moved_ms.items()):
