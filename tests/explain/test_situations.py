@@ -15,6 +15,7 @@ from tests.explain.situations import (
     at,
     quiet,
     stall,
+    zookeeper,
 )
 
 
@@ -52,6 +53,31 @@ def test_a_stall_of_one_server_is_its_disk_alone(tmp_path: Path) -> None:
     assert found["signature"] == "zk-disk-stall"
     assert found["start"] == "2026-03-04T13:00:00.000"
     assert found["components"] == ["zookeeper 1", "zookeeper 2"]
+
+
+def test_a_clock_that_is_behind_is_set_right_by_sessions_that_others_saw_and_told(tmp_path: Path) -> None:
+    """Without that, the stalls of the two would not have begun together."""
+
+    def opened(server: int, number: int, behind_ms: int) -> str:
+        moment = at("13:00:00") + timedelta(seconds=10 * number, milliseconds=3 * server - behind_ms)
+        return zookeeper(
+            moment, server, f"CommitProcessor:{server}:LearnerSessionTracker@116", f"Committing global session 0x{number}0"
+        )
+
+    onset, behind_ms = at("13:10:00"), 4200
+    files = written(
+        tmp_path,
+        zk1="".join(opened(1, number, 0) for number in range(1, 9)) + stall(1, onset, 5000),
+        zk2="".join(opened(2, number, behind_ms) for number in range(1, 7)) + stall(2, onset, 6000, -behind_ms),
+    )
+    answer = asked(*files).json()
+    found = {one["signature"]: one for one in answer["diagnoses"]}
+    assert set(found) == {"clock-skew", "zk-simultaneous-stall"}
+    assert found["clock-skew"]["title"] == "the clock of zookeeper 2 is 4.2 s behind the others"
+    assert found["zk-simultaneous-stall"]["groups"][0]["spread_ms"] < 10
+    first, second = answer["components"]
+    assert (first["clock_offset_ms"], first["clock_error_ms"]) == (0, 0)
+    assert abs(second["clock_offset_ms"] - behind_ms) <= second["clock_error_ms"] < 200
 
 
 def test_a_report_in_prose_with_times_of_day_gives_the_resurrected_and_the_starved_job_by_id(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.explain.clocks import Clocks, clock_of
+from holdfast.explain.clocks import QUARTER_MS, Clocks, clock_of
 from holdfast.explain.component import Component
 from holdfast.explain.diagnose import Diagnosis
 from holdfast.explain.event import Event
@@ -47,7 +47,7 @@ class Answer:
         for file, _ in sorted(self.clocks.undated):
             found.append(f"{files[file]}: its lines do not say the day")
         for (file, format), moved_ms in sorted(self.clocks.moved_ms.items()):
-            if moved_ms:
+            if moved_ms and not moved_ms % QUARTER_MS:
                 hours = moved_ms / 3_600_000
                 found.append(
                     f"{files[file]}: the clock of its {format or 'lines'} was moved by {hours:+g} h: another time zone"

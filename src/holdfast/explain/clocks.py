@@ -14,6 +14,8 @@ DAY_MS = 86_400_000
 QUARTER_MS = 900_000
 ZONES = range(-56, 57)
 CLOSE_MS = 300_000
+SEEN_WITHIN_MS = 100
+"""How long it may take until everybody has seen that a session is opened."""
 Clock = tuple[int, str]
 
 
@@ -23,6 +25,8 @@ class Clocks:
     """What is added to what a clock says."""
     error_ms: dict[Clock, int | None] = field(default_factory=dict)
     """How far off it may be still; None if nothing tells."""
+    anchors: dict[Clock, tuple[Event, ...]] = field(default_factory=dict)
+    """What two logs saw, by which a clock was set right."""
     day_ms: dict[Clock, int] = field(default_factory=dict)
     """The day, for a clock that tells only the time of day."""
     undated: set[Clock] = field(default_factory=set)
@@ -58,6 +62,7 @@ def clocks(events: Iterable[Event], rules: Iterable[Rule]) -> Clocks:
         if clock != reference and clock not in found.undated and reference not in found.undated:
             _align(found, clock, of_clock[clock], settled, rules)
             settled += of_clock[clock]
+    _set_right(found, reference, of_clock)
     return found
 
 
@@ -91,6 +96,37 @@ def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event
     best = max(ZONES, key=lambda zone: (fitting(here + zone * QUARTER_MS), -abs(zone), zone))
     if fitting(here + best * QUARTER_MS) > fitting(here):
         found.moved_ms[clock] = here + best * QUARTER_MS
+
+
+def _set_right(found: Clocks, reference: Clock, of_clock: dict[Clock, list[Event]]) -> None:
+    """By what is seen everywhere at once: a session that is opened. From the reference on, from log to log."""
+    opened = {clock: _opened(events) for clock, events in of_clock.items()}
+    found.error_ms[reference] = 0
+    right = [reference]
+    for known in right:  # grows meanwhile
+        for clock in sorted(opened.keys() - found.error_ms.keys()):
+            shared = [
+                (opened[clock][session], opened[known][session]) for session in sorted(opened[clock].keys() & opened[known])
+            ]
+            apart_ms = [(found.at(one) or 0) - (found.at(other) or 0) for one, other in shared]
+            if not apart_ms:
+                continue
+            middle_ms = sorted(apart_ms)[len(apart_ms) // 2]
+            error_ms = max(abs(ms - middle_ms) for ms in apart_ms) + (found.error_ms[known] or 0) + SEEN_WITHIN_MS
+            found.error_ms[clock] = error_ms
+            right.append(clock)
+            if abs(middle_ms) > error_ms:
+                found.moved_ms[clock] = found.moved_ms.get(clock, 0) - middle_ms
+                found.anchors[clock] = shared[0]
+
+
+def _opened(events: list[Event]) -> dict[str, Event]:
+    """A session is opened once; a client that comes back with it has to be told apart from that."""
+    found: dict[str, Event] = {}
+    for event in events:
+        if event.kind in ("zk-session-opened", "client-connected") and event.fields.get("session"):
+            found.setdefault(event.fields["session"], event)
+    return found
 
 
 def _links(events: list[Event], settled: list[Event], rules: list[Rule]) -> Iterable[tuple[Event, Event, int, int]]:

@@ -1,10 +1,13 @@
 """From what was gathered to the answer. Pure."""
 
+from collections.abc import Iterator, Sequence
+
 from holdfast.explain.answer import Answer
 from holdfast.explain.causes import Causes
-from holdfast.explain.clocks import clocks
-from holdfast.explain.component import components
+from holdfast.explain.clocks import QUARTER_MS, Clocks, clocks
+from holdfast.explain.component import Component, components
 from holdfast.explain.diagnose import Case, diagnoses
+from holdfast.explain.diagnose.case import Skew
 from holdfast.explain.gathered import Gathered
 from holdfast.explain.happening import Happening, folded
 from holdfast.explain.library import Library
@@ -20,5 +23,17 @@ def answer(gathered: Gathered, library: Library) -> Answer:
             owner = owners[event.file, event.offset]
             happenings.append(Happening(event, owner.name, at - event.duration_ms, at))
     in_order = folded(happenings)
-    case = Case.of(in_order, Causes(in_order, library.rules))
+    case = Case.of(in_order, Causes(in_order, library.rules), tuple(_skews(aligned, owners, in_order)))
     return Answer(gathered, aligned, owners, tuple(in_order), tuple(diagnoses(case, library.signatures)))
+
+
+def _skews(aligned: Clocks, owners: dict[tuple[int, int], Component], happenings: Sequence[Happening]) -> Iterator[Skew]:
+    """Of clocks that were set right, as far as that is no matter of zones."""
+    told = {(one.event.file, one.event.offset): one for one in happenings}
+    for clock, anchors in sorted(aligned.anchors.items()):
+        evidence = tuple(told[event.file, event.offset] for event in anchors if (event.file, event.offset) in told)
+        moved_ms = aligned.moved_ms[clock]
+        behind_ms = moved_ms - round(moved_ms / QUARTER_MS) * QUARTER_MS
+        if evidence:
+            owner = owners[anchors[0].file, anchors[0].offset]
+            yield Skew(owner.name, behind_ms, aligned.error_ms[clock] or 0, evidence)

@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 
-from holdfast.explain.diagnose import jobs, kafka, leadership, process, zookeeper
+from holdfast.explain.diagnose import clock, jobs, kafka, leadership, process, zookeeper
 from holdfast.explain.diagnose.case import Case, Diagnosis, told
 from holdfast.explain.signature import Signature
 
-SIGNATURES = (*zookeeper.SIGNATURES, *leadership.SIGNATURES, *jobs.SIGNATURES, *kafka.SIGNATURES, *process.SIGNATURES)
+SIGNATURES = (
+    *zookeeper.SIGNATURES,
+    *leadership.SIGNATURES,
+    *jobs.SIGNATURES,
+    *kafka.SIGNATURES,
+    *process.SIGNATURES,
+    *clock.SIGNATURES,
+)
 
 
 def diagnoses(case: Case, signatures: Mapping[str, Signature]) -> list[Diagnosis]:

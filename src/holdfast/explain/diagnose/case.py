@@ -59,18 +59,29 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class Skew:
+    """A clock that differs from the others."""
+
+    component: str
+    behind_ms: int
+    error_ms: int
+    evidence: tuple[Happening, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     happenings: Sequence[Happening]
     """In the order of time, repetitions as one."""
     causes: Causes
+    skews: tuple[Skew, ...] = ()
     kinds: dict[str, list[Happening]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, happenings: Sequence[Happening], causes: Causes) -> "Case":
+    def of(cls, happenings: Sequence[Happening], causes: Causes, skews: tuple[Skew, ...] = ()) -> "Case":
         kinds: dict[str, list[Happening]] = {}
         for one in happenings:
             kinds.setdefault(one.kind, []).append(one)
-        return cls(happenings, causes, kinds)
+        return cls(happenings, causes, skews, kinds)
 
     def all(self, *kinds: str) -> list[Happening]:
         return in_order(one for kind in kinds for one in self.kinds.get(kind, ()))
