@@ -118,8 +118,8 @@ class LaidOut:
         self.put(self.paths.job(JobId(job), "state"), encode(state))
         return state
 
-    def lease(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None) -> None:
-        record = Lease(Attempt(attempt), NodeId(node), runner_pid=11, driver_pid=12, progress=progress)
+    def lease(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None, note: str = "") -> None:
+        record = Lease(Attempt(attempt), NodeId(node), runner_pid=11, driver_pid=12, progress=progress, note=note)
         self.put(self.paths.job(JobId(job), "lease"), encode(record))
 
     def report(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None) -> None:

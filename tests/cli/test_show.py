@@ -147,6 +147,13 @@ def test_no_events_are_no_reason_to_fail(cluster: LaidOut) -> None:
     assert "no live jobs" in answer(cluster, "ls")
 
 
+def test_what_a_living_attempt_has_to_say_is_the_reason_before_a_leader_has_looked(cluster: LaidOut) -> None:
+    cluster.submit("j1")
+    cluster.settle("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1)
+    cluster.lease("j1", note="Kafka: orders: no broker tells of it")
+    assert asked(cluster, "show", "j1")["reason"] == "attempt 1 runs on n1; Kafka: orders: no broker tells of it"
+
+
 def test_how_far_a_job_is_behind_is_told_by_topic_and_with_its_worst_partitions(cluster: LaidOut) -> None:
     behind = Progress(lag=('{"orders": {"0": 0, "1": 1500, "2": 7}}', "not JSON"))
     cluster.submit("j1")

@@ -96,3 +96,16 @@ def test_a_batch_that_was_begun_must_be_there_as_a_whole() -> None:
     assert "10 records that the job has read or begun to read" in finding.sentence
     (finding,) = judge(saved, MEMORY, sighted(longer, in_order(1)))
     assert (finding.kind, finding.weight) == (Kind.TRUNCATED_AHEAD, Weight.NOTE)
+
+
+def test_a_partition_that_the_job_found_before_the_guard_did_is_told_of_once() -> None:
+    one, two = SightedPartition(0, 110, 1, 3), SightedPartition(0, 50, 1, 3)
+    first = {Partition("orders", 0): SAVED[Partition("orders", 0)]}
+    known = remember(Memory(), first, sighted(one), ())
+    assert known.topics[0].count == 1
+    (added,) = judge(SAVED, known, sighted(one, two))[-1:]
+    assert (added.kind, added.weight, added.partition) == (Kind.ADDED, Weight.NOTE, 1)
+    later = remember(known, SAVED, sighted(one, two), (added,))
+    assert Kind.ADDED not in [finding.kind for finding in judge(SAVED, later, sighted(one, two))]
+    forgotten = later.without({Partition("orders", 1)})  # as after a choice: it is not new for that
+    assert Kind.ADDED not in [finding.kind for finding in judge(SAVED, forgotten, sighted(one, two))]

@@ -49,7 +49,7 @@ def _topic(
     else:
         yield from _first_sight(topic, saved, remembered)
         yield from _partitions(topic, saved, remembered, seen)
-        yield from _added(topic, saved, seen)
+        yield from _added(topic, saved, remembered.count if remembered is not None else 0, seen)
 
 
 def _partitions(
@@ -120,11 +120,12 @@ def _gone(topic: str, number: int, position: Position, before: RememberedPartiti
     return Finding(Kind.GONE, Weight.WAIT, topic, words, number, position.next, lost=lost, lost_more=True)
 
 
-def _added(topic: str, saved: dict[int, Position], seen: SightedTopic) -> Iterator[Finding]:
+def _added(topic: str, saved: dict[int, Position], count: int, seen: SightedTopic) -> Iterator[Finding]:
+    """Those that the job does not know yet; and those that were not there at the last look, though it has found them since."""
     for number, partition in sorted(seen.partitions.items()):
-        if number in saved:
+        if number in saved and (number < count or not count):
             continue
-        if partition.earliest:
+        if partition.earliest and number not in saved:
             words = f"a new partition that has lost its first {records(partition.earliest)} before the job read them"
             finding = Finding(Kind.ADDED, Weight.STOP, topic, words, number, lost=partition.earliest)
             log = Log(partition.earliest, partition.latest or partition.earliest, partition.earliest)

@@ -29,6 +29,8 @@ class RememberedTopic:
     name: str
     id: str | None
     partitions: tuple[RememberedPartition, ...]
+    count: int = 0
+    """How many partitions it had, whether or not the job knew of them; 0 if nobody looked."""
 
     def partition(self, number: int) -> RememberedPartition | None:
         return next((each for each in self.partitions if each.number == number), None)
@@ -110,7 +112,8 @@ def remember(before: Memory, saved: Saved, sighted: Sighted, findings: Iterable[
             known = {each.number: each for each in topics[name].partitions} if name in topics else {}
             known |= _in_order(name, saved, seen, wrong)
             if known:
-                topics[name] = RememberedTopic(name, _id(topics.get(name), seen), tuple(known[n] for n in sorted(known)))
+                partitions = tuple(known[number] for number in sorted(known))
+                topics[name] = RememberedTopic(name, _id(topics.get(name), seen), partitions, len(seen.partitions))
     return Memory(tuple(topics[name] for name in sorted(topics)))
 
 

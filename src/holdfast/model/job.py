@@ -124,6 +124,11 @@ class Lease:
     note: str = ""
     """As in the report."""
 
+    @property
+    def reason(self) -> str:
+        """Why the job is said to run."""
+        return f"attempt {self.attempt} runs on {self.node}" + (f"; {self.note}" if self.note else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -158,8 +158,7 @@ class _Decision:
                 state, Phase.STOPPING, "it is parked, and an attempt is alive", attempt=lease.attempt, lease=lease
             )
         # The note may come a little after the lease was seen.
-        reason = f"attempt {lease.attempt} runs on {lease.node}" + (f"; {lease.note}" if lease.note else "")
-        return self._settle(state, Phase.RUNNING, reason, attempt=lease.attempt, lease=lease)
+        return self._settle(state, Phase.RUNNING, lease.reason, attempt=lease.attempt, lease=lease)
 
     # What is not alive
 

@@ -72,7 +72,9 @@ class Job:
             # It was put back by hand after it had been set aside. What it says of itself is not how it stands.
             return "it was set aside before what is there now was put there; 'quarantine show' says why"
         if self.state is not None and (not self.defects or self.state.phase is Phase.QUARANTINED):
-            return self.state.reason
+            # A leader looks at what is alive now and then. What it has to say is in its lease at once.
+            news = self.lease if self.phase is Phase.RUNNING else None
+            return news.reason if news is not None and news.note not in self.state.reason else self.state.reason
         alive = f"attempt {self.lease.attempt} is alive on {self.lease.node}" if self.lease is not None else None
         known = self.state.reason if self.state is not None else alive
         return "; ".join((*self.defects, *([known] if known is not None else [])))
