@@ -75,6 +75,22 @@ def test_compressed_files_say_the_same(tmp_path: Path) -> None:
     assert counts[0].bytes == len(data)
 
 
+@pytest.mark.parametrize(
+    "wrapper",
+    ["2016-01-19T13:13:59.{:03d}456789Z stdout F ", "Jan 19 13:13:59 node{:03d} zookeeper[812]: "],
+    ids=["kubernetes", "journald"],
+)
+def test_lines_that_something_has_put_a_word_before_say_the_same(tmp_path: Path, wrapper: str) -> None:
+    data = log(5)
+    (tmp_path / "a.log").write_bytes(data)
+    lines = [wrapper.format(n % 7) + line for n, line in enumerate(data.decode().splitlines(keepends=True))]
+    (tmp_path / "b.log").write_text("".join(lines))
+    plain, wrapped = read(tmp_path / "a.log"), read(tmp_path / "b.log")
+    assert (plain.counts.lines, plain.counts.records) == (wrapped.counts.lines, wrapped.counts.records)
+    said = [[(event.kind, event.line, event.ms, event.duration_ms) for event in found.events] for found in (plain, wrapped)]
+    assert said[0] == said[1]
+
+
 def test_a_damaged_archive_is_read_as_far_as_it_goes_and_named(tmp_path: Path) -> None:
     whole = gzip.compress(log(3, 4000))
     (tmp_path / "b.log.gz").write_bytes(whole[: len(whole) // 2])

@@ -24,6 +24,8 @@ _LINES = st.sampled_from(
         b"Caused by: java.io.EOFException",
         b"And then we saw this:",
         b'{"event": "leading", "time": "2026-11-16T12:00:01Z"}',
+        b"2024-05-01T10:00:00.123456789Z stdout F 2024-05-01 10:00:00,123 INFO  o.a.f.Some - switched from state",
+        b"2024-05-01T10:00:00.123456789Z stderr F \tat java.lang.Thread.run(Thread.java:748)",
         b"\xff\xfe\x00\x01 Expiring session 0x1",
         b"",
         b"   ",
@@ -76,8 +78,10 @@ def test_of_several_shapes_that_fit_the_first_counts_though_it_is_longer() -> No
 def test_compiled_and_plain_find_the_same(lines: list[bytes], mode: Mode, ended: bool, hold: bool) -> None:
     data = np.frombuffer(b"\n".join(lines) + (b"\n" if ended else b""), np.uint8)
     tables = (KNOWN.formats.shapes(mode), KNOWN.patterns.literals)
+    wrappers = KNOWN.formats.wrappers
     plain, compiled = (
-        sweep(data, 0, data.size, mode, *tables, compiled=compiled, hold_last=hold) for compiled in (False, True)
+        sweep(data, 0, data.size, mode, *tables, wrappers=wrappers, compiled=compiled, hold_last=hold)
+        for compiled in (False, True)
     )
     for name in plain.__slots__:
         assert np.array_equal(getattr(plain, name), getattr(compiled, name)), name
@@ -90,7 +94,7 @@ def test_what_differs_in_numbers_alone_looks_alike() -> None:
         b"2017-02-20 14:14:10,519 - WARN  [SyncThread:3:FileTxnLog@334] - gave 1234ms of session 0xbeef1",
     ]
     data = np.frombuffer(b"\n".join(lines), np.uint8)
-    first, second, third = sweep(
-        data, 0, data.size, Mode.LOG, KNOWN.formats.shapes(Mode.LOG), KNOWN.patterns.literals, compiled=False
-    ).looks
+    tables = (KNOWN.formats.shapes(Mode.LOG), KNOWN.patterns.literals)
+    found = sweep(data, 0, data.size, Mode.LOG, *tables, wrappers=KNOWN.formats.wrappers, compiled=False)
+    first, second, third = found.looks
     assert first == second != third

@@ -43,6 +43,7 @@ class Format:
     shapes: tuple[str, ...]
     header: re.Pattern[str]
     prose: bool
+    wrapper: bool
     json: bool
     clock: str
     """The format whose lines are written by the same program, if it is another one."""
@@ -96,22 +97,49 @@ class Formats:
     def __init__(self, formats: Iterable[Format]) -> None:
         self.all = tuple(formats)
         self._of_mode = {mode: self._chosen(mode) for mode in Mode}
+        self._wrappers = _table([format for format in self.all if format.wrapper])
 
     def _chosen(self, mode: Mode) -> tuple[tuple[Format, ...], Shapes]:
         """A format for each shape, and the table to find them by."""
-        pairs = [(format, one) for format in self.all if mode is Mode.PROSE or not format.prose for one in format.shapes]
-        return tuple(format for format, _ in pairs), shape.compiled([one for _, one in pairs])
+        return _table([format for format in self.all if _is_for(format, mode)])
 
     def shapes(self, mode: Mode) -> Shapes:
         return self._of_mode[mode][1]
 
-    def only_in_prose(self, number: int) -> bool:
-        """Of a shape that was found in prose."""
-        return self._of_mode[Mode.PROSE][0][number].prose
+    @property
+    def wrappers(self) -> Shapes:
+        return self._wrappers[1]
+
+    def format(self, mode: Mode, number: int) -> Format:
+        """`number`: of the shape that a record begins with."""
+        return self._of_mode[mode][0][number]
 
     def read(self, mode: Mode, number: int, text: str) -> Header:
-        """`number`: of the shape that the record begins with."""
-        return NO_HEADER if mode is Mode.PLAIN else self._of_mode[mode][0][number].read(text)
+        if mode is Mode.PLAIN:
+            return NO_HEADER
+        if mode is not Mode.WRAPPED:
+            return self.format(mode, number).read(text)
+        around, inside = self.unwrapped(text)
+        header = self.format(mode, number).read(inside)
+        known = header.moment if header.moment is not None else around.moment
+        return replace(header, moment=known, actor=header.actor or around.actor)
+
+    def unwrapped(self, line: str) -> tuple[Header, str]:
+        """What was put before a line, and the line."""
+        for format in self._wrappers[0]:
+            header = format.read(line)
+            if header.moment is not None:
+                return header, line[header.message_at :]
+        return NO_HEADER, line
+
+
+def _is_for(format: Format, mode: Mode) -> bool:
+    return (mode is Mode.PROSE or not format.prose) and not (mode is Mode.WRAPPED and format.wrapper)
+
+
+def _table(formats: list[Format]) -> tuple[tuple[Format, ...], Shapes]:
+    pairs = [(format, one) for format in formats for one in format.shapes]
+    return tuple(format for format, _ in pairs), shape.compiled([one for _, one in pairs])
 
 
 def formats_in(document: Mapping[str, Any], where: str) -> list[Format]:
@@ -125,6 +153,7 @@ def formats_in(document: Mapping[str, Any], where: str) -> list[Format]:
                     shapes=shapes,
                     header=re.compile(table["header"]),
                     prose=bool(table.get("prose", False)),
+                    wrapper=bool(table.get("wrapper", False)),
                     json=bool(table.get("json", False)),
                     clock=table.get("clock", table["name"]),
                     examples=tuple(table.get("examples", ())),

@@ -21,6 +21,10 @@ TEXT_MAX = 500
 SAMPLE_BYTES = 64 * 1024
 STRAY_SHARE = 0.05
 """So many lines between the records, for each of them, and it is text with records in it."""
+WRAPPED_SHARE = 0.9
+"""So many of all lines have something before them, and they are taken out of it,"""
+RECORD_SHARE = 0.02
+"""if as many of them begin a record then."""
 _BLANKS = re.compile(r"\s+")
 _CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
@@ -40,15 +44,16 @@ class Findings:
 
 def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
     """What kind of file this is, from its beginning."""
-    data = np.frombuffer(sample, np.uint8)
-    prose = sweep(
-        data, 0, data.size, Mode.PROSE, library.formats.shapes(Mode.PROSE), library.patterns.literals, compiled=compiled
-    )
+    prose = _swept(sample, len(sample), Mode.PROSE, library, compiled=compiled)
     if not len(prose.starts):
         return Mode.PLAIN
+    formats = [library.formats.format(Mode.PROSE, number) for number in prose.formats.tolist()]
+    if sum(format.wrapper for format in formats) > WRAPPED_SHARE * prose.lines:
+        wrapped = _swept(sample, len(sample), Mode.WRAPPED, library, compiled=compiled)
+        return Mode.WRAPPED if len(wrapped.starts) > RECORD_SHARE * prose.lines else Mode.LOG
     lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
     text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
-    quoted = sum(library.formats.only_in_prose(number) for number in prose.formats.tolist())
+    quoted = sum(format.prose for format in formats)
     between = text_lines > max(2, STRAY_SHARE * len(prose.starts))
     return Mode.PROSE if between or 2 * quoted > len(prose.starts) else Mode.LOG
 
@@ -57,8 +62,7 @@ def findings(
     data: bytes, end: int, mode: Mode, library: Library, *, file: int, offset: int, compiled: bool, hold_last: bool = False
 ) -> Findings:
     """Of the lines of `data` that begin before `end`. `offset`: where `data` begins in its file. Lines are counted from 0."""
-    shapes, literals = library.formats.shapes(mode), library.patterns.literals
-    swept = sweep(np.frombuffer(data, np.uint8), 0, end, mode, shapes, literals, compiled=compiled, hold_last=hold_last)
+    swept = _swept(data, end, mode, library, compiled=compiled, hold_last=hold_last)
     reader = _Reader(data, swept, mode, library, file=file, offset=offset)
     return Findings(
         swept.end,
@@ -69,6 +73,13 @@ def findings(
         tuple(reader.events()),
         tuple(reader.looks()) if mode is not Mode.PLAIN else (),
     )
+
+
+def _swept(data: bytes, end: int, mode: Mode, library: Library, *, compiled: bool, hold_last: bool = False) -> Swept:
+    shapes, wrappers = library.formats.shapes(mode), library.formats.wrappers
+    literals = library.patterns.literals
+    bytes_of = np.frombuffer(data, np.uint8)
+    return sweep(bytes_of, 0, end, mode, shapes, literals, wrappers=wrappers, compiled=compiled, hold_last=hold_last)
 
 
 class _Reader:
@@ -146,6 +157,8 @@ class _Reader:
         """From the line on as far as the record goes, blanks as one: a quoted line may have been wrapped."""
         end = self._end_of(record) if record >= 0 else self._line_end(line_start)
         text = self._data[line_start : min(end, line_start + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
+        if self._mode is Mode.WRAPPED:
+            text = " ".join(self._library.formats.unwrapped(line)[1] for line in text.split("\n"))
         return _BLANKS.sub(" ", text)
 
     def _end_of(self, record: int) -> int:

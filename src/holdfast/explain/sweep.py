@@ -31,6 +31,8 @@ class Mode(IntEnum):
     """Records quoted in text. They may be indented, and an empty line ends them unless what follows is indented deeper."""
     PLAIN = 2
     """Not a log. Every line stands for itself."""
+    WRAPPED = 3
+    """A log each of whose lines has something before it, from whatever has collected it."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ def sweep(
     shapes: Shapes,
     literals: Literals,
     *,
+    wrappers: Shapes,
     compiled: bool,
     hold_last: bool = False,
 ) -> Swept:
@@ -86,7 +89,16 @@ def sweep(
     starts, formats, looks, start_lines = (np.empty(room, np.int64) for _ in range(4))
     hits = tuple(np.empty(room, np.int64) for _ in range(5))
     counts = np.zeros(9, np.int64)
-    tables = (shapes.next.reshape(-1), shapes.fits, literals.next.reshape(-1), literals.found, literals.shorter, CLASSES)
+    tables = (
+        wrappers.next.reshape(-1),
+        wrappers.fits,
+        shapes.next.reshape(-1),
+        shapes.fits,
+        literals.next.reshape(-1),
+        literals.found,
+        literals.shorter,
+        CLASSES,
+    )
     filled = (starts, formats, looks, start_lines, *hits, counts)
     if compiled:
         _compiled()(data, data.size, begin, end, int(mode), *tables, room, *filled)
@@ -113,9 +125,9 @@ def _compiled() -> Callable[..., None]:
 
 
 def _sweep(  # noqa: PLR0912, PLR0915
-    data: Any, size: int, begin: int, end: int, mode: int, shape_next: Any, shape_fits: Any, next: Any, found: Any,
-    shorter: Any, classes: Any, room: int, starts: Any, formats: Any, looks: Any, start_lines: Any, hit_ends: Any,
-    hit_literals: Any, hit_records: Any, hit_line_starts: Any, hit_lines: Any, counts: Any,
+    data: Any, size: int, begin: int, end: int, mode: int, wrapper_next: Any, wrapper_fits: Any, shape_next: Any,
+    shape_fits: Any, next: Any, found: Any, shorter: Any, classes: Any, room: int, starts: Any, formats: Any, looks: Any,
+    start_lines: Any, hit_ends: Any, hit_literals: Any, hit_records: Any, hit_line_starts: Any, hit_lines: Any, counts: Any,
 ) -> None:  # fmt: skip
     """One function, because calls between compiled functions that fill arrays cost more than all the rest."""
     mask = (1 << 62) - 1
@@ -134,6 +146,15 @@ def _sweep(  # noqa: PLR0912, PLR0915
     last_found = 0
     while at < size:
         line = at
+        if mode == 3:
+            state = 1
+            probe = at
+            while state > 0 and probe < size and data[probe] != 10:
+                state = wrapper_next[state * 256 + data[probe]]
+                probe += 1
+                if wrapper_fits[state] >= 0:
+                    at = probe
+                    break
         indent = 0
         while at < size and (data[at] == 32 or data[at] == 9):
             at += 1
