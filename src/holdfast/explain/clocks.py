@@ -60,7 +60,8 @@ def clocks(events: Iterable[Event], rules: Iterable[Rule]) -> Clocks:
     settled = list(of_clock[reference])
     for clock in sorted(of_clock, key=lambda clock: (-len(of_clock[clock]), clock)):
         if clock != reference and clock not in found.undated and reference not in found.undated:
-            _align(found, clock, of_clock[clock], settled, rules)
+            if not _overlap(found, of_clock[clock], settled):
+                _align(found, clock, of_clock[clock], settled, rules)
             settled += of_clock[clock]
     _set_right(found, reference, of_clock)
     return found
@@ -79,6 +80,12 @@ def _day(events: list[Event]) -> int | None:
                 if 0 <= late_ms < QUARTER_MS:
                     return (began_ms + zone * QUARTER_MS) // DAY_MS * DAY_MS
     return None
+
+
+def _overlap(found: Clocks, events: list[Event], settled: list[Event]) -> bool:
+    """Then both tell of the same time, and nobody has to look for another one."""
+    mine, theirs = ([found.at(event) or 0 for event in some] for some in (events, settled))
+    return min(mine) <= max(theirs) + CLOSE_MS and min(theirs) <= max(mine) + CLOSE_MS
 
 
 def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event], rules: list[Rule]) -> None:

@@ -154,9 +154,12 @@ class _Reader:
         return self._header_of[1]
 
     def _matched(self, record: int, line_start: int) -> str:
-        """From the line on as far as the record goes, blanks as one: a quoted line may have been wrapped."""
+        """The record, blanks as one: what is said may stand on several of its lines. In prose, or far from its beginning, from
+        the line on: a quoted line may have been wrapped."""
         end = self._end_of(record) if record >= 0 else self._line_end(line_start)
-        text = self._data[line_start : min(end, line_start + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
+        first = int(self._swept.starts[record]) if record >= 0 and self._mode is not Mode.PROSE else line_start
+        begin = first if line_start - first < MATCHED_BYTES_MAX // 2 else line_start
+        text = self._data[begin : min(end, begin + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
         if self._mode is Mode.WRAPPED:
             text = " ".join(self._library.formats.unwrapped(line)[1] for line in text.split("\n"))
         return _BLANKS.sub(" ", text)
