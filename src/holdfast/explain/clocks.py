@@ -58,10 +58,14 @@ def clocks(events: Iterable[Event], rules: Iterable[Rule]) -> Clocks:
     reference = max(of_clock, key=lambda clock: (len(of_clock[clock]), -clock[0], clock[1]))
     rules = list(rules)
     settled = list(of_clock[reference])
+    begin, end = _span(found, settled)
     for clock in sorted(of_clock, key=lambda clock: (-len(of_clock[clock]), clock)):
         if clock != reference and clock not in found.undated and reference not in found.undated:
-            if not _overlap(found, of_clock[clock], settled):
+            first, last = _span(found, of_clock[clock])
+            if first > end + CLOSE_MS or last < begin - CLOSE_MS:  # else both tell of the same time
                 _align(found, clock, of_clock[clock], settled, rules)
+                first, last = _span(found, of_clock[clock])
+            begin, end = min(begin, first), max(end, last)
             settled += of_clock[clock]
     _set_right(found, reference, of_clock)
     return found
@@ -82,10 +86,9 @@ def _day(events: list[Event]) -> int | None:
     return None
 
 
-def _overlap(found: Clocks, events: list[Event], settled: list[Event]) -> bool:
-    """Then both tell of the same time, and nobody has to look for another one."""
-    mine, theirs = ([found.at(event) or 0 for event in some] for some in (events, settled))
-    return min(mine) <= max(theirs) + CLOSE_MS and min(theirs) <= max(mine) + CLOSE_MS
+def _span(found: Clocks, events: list[Event]) -> tuple[int, int]:
+    moments = [found.at(event) or 0 for event in events]
+    return min(moments), max(moments)
 
 
 def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event], rules: list[Rule]) -> None:
