@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--json", "json_file", metavar="FILE", help="The answer for scripts; - for the terminal.")
+@click.option(
+    "--html", "page_file", metavar="FILE", help="A page with lanes of time, for a browser; one file that needs no other."
+)
 @click.option("--events", "events_file", metavar="FILE", help="Every event, as Parquet.")
 @click.option("--perfetto", "trace_file", metavar="FILE", help="A trace, for Perfetto and other viewers.")
 @click.option(
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 def explain(
     paths: tuple[str, ...],
     json_file: str | None,
+    page_file: str | None,
     events_file: str | None,
     trace_file: str | None,
     library: tuple[str, ...],
@@ -55,6 +59,10 @@ def explain(
         from holdfast.explain.trace import trace
 
         _written(trace_file, json.dumps(trace(answer)))
+    if page_file is not None:
+        from holdfast.explain.page import page
+
+        _written(page_file, page(answer))
     if json_file is not None:
         text = json.dumps(answer.json(), indent=2, ensure_ascii=False)
         if json_file == "-":
