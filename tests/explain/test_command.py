@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from holdfast.explain.page.data import data
 from tests.explain.asked import asked
 from tests.explain.situations import NO_LOGS, RESET, at, quiet, stall
+from tests.explain.test_page import told_by
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -28,7 +30,8 @@ def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_pat
     (logs / "zk2.log.gz").write_bytes(gzip.compress(stall(2, at("13:12:39.084"), 30456).encode()))
     (tmp_path / "report.txt").write_text(RESET)
     answer, events, trace = tmp_path / "answer.json", tmp_path / "events.parquet", tmp_path / "trace.json"
-    done = explain(logs, tmp_path / "rep*.txt", "--json", answer, "--events", events, "--perfetto", trace)
+    html = tmp_path / "page.html"
+    done = explain(logs, tmp_path / "rep*.txt", "--json", answer, "--events", events, "--perfetto", trace, "--html", html)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b"", "nothing of what Java says"
     expected = asked(logs, tmp_path / "report.txt")
@@ -40,6 +43,7 @@ def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_pat
     assert "zk-fsync-slow" in table["kind"].to_pylist()
     drawn = json.loads(trace.read_text())["traceEvents"]
     stalls = [(one["ts"], one["dur"]) for one in drawn if one.get("cat") == "zk-fsync-slow"]
+    assert told_by(html.read_text())["diagnoses"] == data(expected)["diagnoses"]
     assert sorted(stalls) == [(1772629959083000, 30334000), (1772629959084000, 30456000)]
 
 

@@ -54,7 +54,7 @@ function highlight(lanes, number, isEvidence) {
     lanes.disc(x, y, lane.folded ? 4 : 5.5);
     context.stroke();
   }
-  lanes.drawn.push({ lane, number, left: x - 6, right: Math.max(x + 6, right), top: y - 7, bottom: y + 7, size: 1 });
+  lanes.drawn.push({ numbers: [number], left: x - 6, right: Math.max(x + 6, right), top: y - 7, bottom: y + 7 });
 }
 
 function arrow(lanes, from, to) {

@@ -3,7 +3,8 @@
 function read() {
   const told = JSON.parse(document.getElementById('told').textContent);
   told.happenings = unpacked(told.happenings);
-  told.lanes = lanesOf(told.happenings, told.components);
+  told.laneOfComponent = lanesOf(told.happenings, told.components);
+  told.lanes = told.laneOfComponent.filter((lane) => lane.numbers.length).sort(byName);
   told.often = oftenOf(told.happenings, told.kinds.length);
   return told;
 }
@@ -38,7 +39,13 @@ function lanesOf(happenings, components) {
     lane.numbers.push(number);
     lane.reach.push(Math.max(before, until(happenings, number)));
   }
-  return lanes.filter((lane) => lane.numbers.length);
+  return lanes;
+}
+
+// Server 10 comes after server 9.
+function byName(one, other) {
+  const kinds = one.component.kind.localeCompare(other.component.kind);
+  return kinds || one.component.name.localeCompare(other.component.name, 'en', { numeric: true });
 }
 
 function oftenOf(happenings, kinds) {
@@ -64,7 +71,7 @@ function firstNotBelow(values, value) {
 }
 
 function laneOf(told, number) {
-  return told.lanes.find((lane) => lane.component === told.components[told.happenings.component[number]]);
+  return told.laneOfComponent[told.happenings.component[number]];
 }
 
 function place(told, number) {

@@ -71,13 +71,13 @@ function release(page, event) {
   page.pointers.delete(event.pointerId);
   if (!pointer || pointer.moved > CLICK_PIXELS) return;
   const found = page.lanes.at(event.offsetX, event.offsetY);
-  if (found) page.select(page.lanes.numbersIn(found), false);
+  if (found) page.select(found.numbers, false);
 }
 
 function hover(page, event) {
   const found = page.lanes.at(event.offsetX, event.offsetY);
   page.lanes.canvas.style.cursor = found ? 'pointer' : 'grab';
-  if (found) showTooltip(page, page.lanes.numbersIn(found), event.clientX, event.clientY);
+  if (found) showTooltip(page, found.numbers, event.clientX, event.clientY);
   else hideTooltip();
 }
 

@@ -5,6 +5,8 @@ const LANE = 48;
 const FOLDED = 18;
 const CELL = 7; // pixels that are one place
 const BAR_MIN = 3; // pixels below which a bar is a mark
+const BAR_ROWS = 3; // bars that are drawn over each other
+const COUNT_MIN = 16; // below which a column is never the highest possible
 const PARTS_MAX = 6; // kinds that are told apart in one column
 
 class Lanes {
@@ -64,7 +66,7 @@ class Lanes {
     const ticks = this.page.view.ticks();
     this.grid(ticks);
     this.range();
-    for (const lane of this.page.told.lanes) if (this.isSeen(lane)) this.lane(lane);
+    this.lanes();
     drawChosen(this);
     this.selected();
     this.axis(ticks);
@@ -100,28 +102,32 @@ class Lanes {
     context.fillRect(x, AXIS, Math.max(2, page.view.x(one.end) - x), this.height);
   }
 
+  // Bars first: how high a column is depends on the highest.
+  lanes() {
+    this.context.globalAlpha = this.page.chosen === null ? 1 : 0.35;
+    const all = this.page.told.lanes.filter((lane) => this.isSeen(lane)).map((lane) => [lane, this.lane(lane)]);
+    const most = all.reduce((high, [, columns]) => columns.reduce((most, one) => Math.max(most, one.count), high), COUNT_MIN);
+    for (const [lane, columns] of all) this.columns(lane, columns, most);
+    this.context.globalAlpha = 1;
+  }
+
+  // Draws bars and lines; gives the columns of all else, and of bars for which there is no room.
   lane(lane) {
     const { view, told, hidden } = this.page;
     const { begin, kind } = told.happenings;
     const cellMs = (view.span / view.width) * CELL;
     const columns = [];
-    let column = null;
-    this.context.globalAlpha = this.page.chosen === null ? 1 : 0.35;
-    this.barTo = [];
+    this.barsTo = new Array(BAR_ROWS).fill(-Infinity);
+    this.linesTo = new Map();
     for (let at = firstNotBelow(lane.reach, view.begin); at < lane.numbers.length; at++) {
       const number = lane.numbers[at];
       if (begin[number] > view.end) break;
       if (hidden.has(kind[number])) continue;
       this.repetitions(lane, number);
-      if (this.isBar(number)) this.bar(lane, number);
-      else if (begin[number] >= view.begin) {
-        const cell = Math.floor(begin[number] / cellMs);
-        if (column === null || column.cell !== cell) columns.push((column = this.column(lane, cell, at, number)));
-        this.add(column, at, number);
-      }
+      if (this.isBar(number) && this.bar(lane, number)) continue;
+      if (begin[number] >= view.begin) this.add(columns, Math.floor(begin[number] / cellMs), number);
     }
-    this.columns(lane, columns);
-    this.context.globalAlpha = 1;
+    return columns;
   }
 
   isBar(number) {
@@ -129,60 +135,65 @@ class Lanes {
     return (told.happenings.end[number] - told.happenings.begin[number]) * view.width > BAR_MIN * view.span;
   }
 
-  column(lane, cell, at, number) {
-    return { lane, cell, from: at, to: at, first: number, size: 0, count: 0, parts: new Map() };
-  }
-
-  add(column, at, number) {
+  add(columns, cell, number) {
     const { count, kind } = this.page.told.happenings;
-    column.to = at;
-    column.size += 1;
+    let column = columns[columns.length - 1];
+    if (!column || column.cell !== cell) columns.push((column = { cell, numbers: [], count: 0, parts: new Map() }));
+    column.numbers.push(number);
     column.count += count[number];
     column.parts.set(kind[number], (column.parts.get(kind[number]) || 0) + count[number]);
   }
 
-  // From the first time that it was said to the last, as a thin line.
+  // From the first time that it was said to the last, as a thin line; only what a line of its kind does not cover yet.
   repetitions(lane, number) {
     const { view, told, colours } = this.page;
-    const x = view.x(told.happenings.begin[number]);
-    const width = view.x(told.happenings.last[number]) - x;
-    if (width < BAR_MIN) return;
-    this.context.fillStyle = colours.kinds[told.happenings.kind[number]];
-    this.context.fillRect(Math.max(x, -1), this.middle(lane) - 1, Math.min(width, view.width + 1 - x), 2);
+    const { begin, last, kind } = told.happenings;
+    const left = Math.max(view.x(begin[number]), -1);
+    const right = Math.min(view.x(last[number]), view.width + 1);
+    const from = Math.max(left, this.linesTo.get(kind[number]) ?? -1);
+    if (right - left < BAR_MIN || right - from < 1) return;
+    this.linesTo.set(kind[number], right);
+    this.context.fillStyle = colours.kinds[kind[number]];
+    this.context.fillRect(from, this.middle(lane) - 1, right - from, 2);
+    this.drawn.push({ numbers: [number], left: from, right, top: this.middle(lane) - 1, bottom: this.middle(lane) + 1 });
   }
 
+  // Bars that overlap are moved down a little, so that each can be seen. False if there are too many of them.
   bar(lane, number) {
     const { view, told, colours } = this.page;
     const { begin, end, kind } = told.happenings;
     const left = Math.max(view.x(begin[number]), -4);
     const right = Math.min(view.x(end[number]), view.width + 4);
-    const row = this.row(left, right);
+    const row = this.barsTo.findIndex((to) => to <= left);
+    if (row < 0) return false;
+    this.barsTo[row] = right;
     const height = lane.folded ? 10 : 13;
-    const top = this.middle(lane) - height / 2 + (lane.folded ? 0 : row * 4 - 4);
-    if (row < 3) {
-      this.context.fillStyle = colours.kinds[kind[number]];
-      this.context.fillRect(left, top, right - left, height - 1);
-    }
-    this.drawn.push({ lane, number, left, right, top, bottom: top + height, size: 1 });
+    const top = this.middle(lane) - height / 2 + (lane.folded ? 0 : row * 5);
+    this.context.fillStyle = colours.kinds[kind[number]];
+    this.context.fillRect(left, top, right - left, height);
+    this.edge();
+    this.context.strokeRect(left, top, right - left, height);
+    this.drawn.push({ numbers: [number], left, right, top, bottom: top + height });
+    return true;
   }
 
-  // Bars that overlap are moved down a little, so that each can be seen.
-  row(left, right) {
-    let row = 0;
-    while (row < 3 && this.barTo[row] > left) row += 1;
-    this.barTo[row] = right;
-    return row;
+  // What lies on something of its own colour is seen as well.
+  edge() {
+    this.context.strokeStyle = this.page.colours.surface;
+    this.context.lineWidth = 1;
   }
 
-  columns(lane, columns) {
+  columns(lane, columns, most) {
     let free = 0; // where the next number may stand
+    const bottom = this.middle(lane) + (lane.folded ? 6 : 9);
     for (const column of columns) {
-      const x = this.page.view.x(this.page.told.happenings.begin[column.first]);
-      const height = column.size === 1 ? 9 : Math.min(lane.folded ? 12 : 26, 9 + 3 * Math.log2(column.count));
-      if (column.size === 1) this.mark(lane, column.first, x);
-      else this.stack(lane, column, x, height);
-      const bottom = this.middle(lane) + (lane.folded ? 6 : 9);
-      this.drawn.push({ ...column, number: column.first, left: x - 4, right: x + 4, top: bottom - height - 4, bottom });
+      const [first] = column.numbers;
+      const x = this.page.view.x(this.page.told.happenings.begin[first]);
+      const isMark = column.numbers.length === 1;
+      const height = isMark ? 13 : 8 + (lane.folded ? 4 : 18) * Math.sqrt(column.count / most);
+      if (isMark) this.mark(lane, first, x);
+      else this.stack(column, x, bottom, height);
+      this.drawn.push({ numbers: column.numbers, left: x - 4, right: x + 4, top: bottom - height, bottom });
       if (column.count > 1 && !lane.folded) free = this.number(lane, column, x, free);
     }
   }
@@ -191,6 +202,8 @@ class Lanes {
     const { page } = this;
     this.context.fillStyle = page.colours.kinds[page.told.happenings.kind[number]];
     this.disc(x, this.middle(lane), lane.folded ? 3.5 : 4.5);
+    this.edge();
+    this.context.stroke();
   }
 
   disc(x, y, radius) {
@@ -199,16 +212,16 @@ class Lanes {
     this.context.fill();
   }
 
-  stack(lane, column, x, height) {
+  stack(column, x, bottom, height) {
     const { context, page } = this;
-    let bottom = this.middle(lane) + (lane.folded ? 6 : 9);
+    let from = bottom;
     const parts = [...column.parts].sort((one, other) => other[1] - one[1]).slice(0, PARTS_MAX);
     const sum = parts.reduce((total, part) => total + part[1], 0);
     for (const [kind, count] of parts) {
       const part = (height * count) / sum;
       context.fillStyle = page.colours.kinds[kind];
-      context.fillRect(x - 2.5, bottom - part, 5, part);
-      bottom -= part;
+      context.fillRect(x - 2.5, from - part, 5, part);
+      from -= part;
     }
   }
 
@@ -269,13 +282,5 @@ class Lanes {
       if (away <= 5 && (best === null || away <= best.away)) best = { ...one, away };
     }
     return best;
-  }
-
-  // The happenings of what was drawn: of a column, those of its kinds that are shown, and are marks as it is.
-  numbersIn(one) {
-    if (one.size === 1) return [one.number];
-    const { told, hidden } = this.page;
-    const { kind } = told.happenings;
-    return one.lane.numbers.slice(one.from, one.to + 1).filter((number) => !hidden.has(kind[number]) && !this.isBar(number));
   }
 }
