@@ -128,6 +128,30 @@ def test_lanes_fold_and_kinds_are_hidden(report: Opened) -> None:
     assert report.lanes()["marks"] > 0
 
 
+def test_a_bar_that_began_before_what_is_seen_is_seen(browser: BrowserContext, tmp_path: Path) -> None:
+    (tmp_path / "zk1.log").write_text(stall(1, at("13:00:00"), 30_000) + stall(1, at("13:20:00"), 2_000))
+    one = opened(browser, tmp_path, page(asked(tmp_path / "zk1.log")))
+    one.page.locator("#timeline").scroll_into_view_if_needed()
+    one.page.mouse.move(*one.spot(1772629215000, 0))  # 13:00:15
+    for _ in range(15):
+        one.page.mouse.wheel(0, -200)
+    assert one.lanes()["begin"] > 1772629200000
+    assert one.lanes()["marks"] == 1
+    one.page.mouse.move(*one.spot(1772629215500, 0))
+    expect(one.page.locator("#tooltip")).to_contain_text("13:00:00.000")
+    assert one.errors == []
+    one.page.close()
+
+
+def test_nothing_is_wider_than_a_telephone_and_the_dark_is_dark(report: Opened) -> None:
+    report.page.set_viewport_size({"width": 390, "height": 844})
+    report.page.emulate_media(color_scheme="dark")
+    report.page.locator(".evidence .claim").first.click()
+    assert report.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert report.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 20, 24)"
+    assert report.lanes()["marks"] > 0
+
+
 def test_a_line_that_would_be_a_script_is_a_text(browser: BrowserContext, tmp_path: Path) -> None:
     file = tmp_path / "a<img src=y onerror=alert(1)>.log"
     file.write_text(quiet(1, at("13:00:00")) + stall(1, at("13:00:00"), 4000).strip() + ATTACK + "\n")

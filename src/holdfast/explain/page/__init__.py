@@ -16,6 +16,7 @@ _SCRIPTS = (
     "data.js",
     "element.js",
     "view.js",
+    "frame.js",
     "lanes.js",
     "chosen.js",
     "hand.js",

@@ -64,13 +64,13 @@ class Lanes {
     this.context.clearRect(0, 0, this.page.view.width, this.height);
     this.context.font = this.font;
     const ticks = this.page.view.ticks();
-    this.grid(ticks);
-    this.range();
+    drawGrid(this, ticks);
+    drawRange(this);
     this.lanes();
     drawChosen(this);
     this.selected();
-    this.axis(ticks);
-    this.tell();
+    drawAxis(this, ticks);
+    tell(this);
   }
 
   top(lane) {
@@ -83,23 +83,6 @@ class Lanes {
 
   isSeen(lane) {
     return this.top(lane) + lane.height > AXIS && this.top(lane) < this.height;
-  }
-
-  grid(ticks) {
-    const { context, page } = this;
-    context.fillStyle = page.colours.line;
-    for (const [ms] of ticks) context.fillRect(Math.round(page.view.x(ms)), AXIS, 1, this.height);
-    for (const lane of page.told.lanes) context.fillRect(0, this.top(lane) + lane.height - 1, page.view.width, 1);
-  }
-
-  // The time of the diagnosis that was chosen.
-  range() {
-    const { context, page } = this;
-    if (page.chosen === null) return;
-    const one = page.told.diagnoses[page.chosen];
-    const x = page.view.x(one.begin);
-    context.fillStyle = page.colours.band;
-    context.fillRect(x, AXIS, Math.max(2, page.view.x(one.end) - x), this.height);
   }
 
   // Bars first: how high a column is depends on the highest.
@@ -248,30 +231,6 @@ class Lanes {
     context.beginPath();
     context.arc(x, y, 8, 0, 2 * Math.PI);
     context.stroke();
-  }
-
-  axis(ticks) {
-    const { context, page } = this;
-    context.fillStyle = page.colours.surface;
-    context.fillRect(0, 0, page.view.width, AXIS);
-    context.fillStyle = page.colours.line;
-    context.fillRect(0, AXIS - 1, page.view.width, 1);
-    context.fillStyle = page.colours.quiet;
-    context.textAlign = 'left';
-    context.textBaseline = 'middle';
-    for (const [ms, says] of ticks) {
-      const x = page.view.x(ms) + 3;
-      if (x + context.measureText(says).width < page.view.width) context.fillText(says, x, AXIS / 2);
-    }
-  }
-
-  // In words, for those who do not see the picture.
-  tell() {
-    const { view, told } = this.page;
-    const seen = `${stamp(view.begin)} to ${stamp(view.end)}`;
-    byId('range').textContent = `${seen} (${lasting(view.span)})`;
-    this.canvas.setAttribute('aria-label', `${told.lanes.length} lanes, ${this.drawn.length} marks from ${seen}`);
-    Object.assign(this.canvas.dataset, { begin: view.begin, end: view.end, marks: this.drawn.length });
   }
 
   // The nearest of what was drawn; of what is on top of another, the one on top.

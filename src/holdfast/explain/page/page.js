@@ -23,7 +23,7 @@ class Page {
     markChosen(index);
     this.view.around(Math.min(one.begin, ...starts), Math.max(one.end, ...starts));
     this.lanes.redraw();
-    if (isScrolled) byId('timeline').scrollIntoView({ behavior: 'smooth' });
+    if (isScrolled) scrollToLanes();
   }
 
   unchoose() {
@@ -64,7 +64,7 @@ class Page {
 
   showInLanes(number) {
     this.bringIntoView(number);
-    byId('timeline').scrollIntoView({ behavior: 'smooth' });
+    scrollToLanes();
   }
 
   fold(lanes, isFolded) {
@@ -87,6 +87,11 @@ class Page {
     byId('filter-says').textContent = `${this.told.kinds.length - this.hidden.size} of ${this.told.kinds.length} shown`;
     this.lanes.redraw();
   }
+}
+
+function scrollToLanes() {
+  const isStill = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
+  byId('timeline').scrollIntoView({ behavior: isStill ? 'auto' : 'smooth' });
 }
 
 // The commonest kinds get the colours that are farthest apart.
