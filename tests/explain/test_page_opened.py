@@ -168,7 +168,10 @@ def test_a_line_that_would_be_a_script_is_a_text(browser: BrowserContext, tmp_pa
 def test_even_a_script_that_had_come_in_could_ask_nobody(browser: BrowserContext, tmp_path: Path) -> None:
     (tmp_path / "zk1.log").write_text(stall(1, at("13:00:00"), 4000))
     one = opened(browser, tmp_path, page(asked(tmp_path / "zk1.log")))
-    ask = "() => new Promise(done => { document.addEventListener('securitypolicyviolation', e => done(e.effectiveDirective)); "
+    ask = """() => new Promise(done => {
+        document.addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
+        setTimeout(() => done('nothing forbade it'), 10000);
+    """
     assert one.page.evaluate(ask + "fetch('http://127.0.0.1:9/').catch(() => 0); })") == "connect-src"
     assert one.page.evaluate(ask + "new Image().src = 'http://127.0.0.1:9/'; })") == "img-src"
     one.page.close()

@@ -65,7 +65,7 @@ class View {
   }
 
   ticks() {
-    const room = Math.max(2, Math.floor(this.width / 110));
+    const room = Math.max(3, Math.floor(this.width / 100));
     const step = STEPS_MS.find((ms) => this.span / ms <= room) || STEPS_MS[STEPS_MS.length - 1];
     const found = [];
     for (let ms = Math.ceil(this.begin / step) * step; ms <= this.end; ms += step) found.push([ms, tickSays(ms, step)]);
