@@ -209,54 +209,37 @@ def _sweep(  # noqa: PLR0912, PLR0915
         if frame or blank:
             while at < size and data[at] != 10:
                 at += 1
-        elif fits >= 0:
-            while at < size:
-                byte = data[at]
-                if byte == 10:
-                    break
-                state = next[state * 256 + byte]
-                if found[state] >= 0:
-                    ending = state
-                    while ending > 0 and found_count < room:
-                        hit_ends[found_count] = at + 1
-                        hit_literals[found_count] = found[ending]
-                        hit_records[found_count] = records - 1
-                        hit_line_starts[found_count] = line
-                        hit_lines[found_count] = lines
-                        found_count += 1
-                        ending = shorter[ending]
-                kind = classes[byte]
-                if kind == 0:
-                    if numbered:
-                        token = 7
-                    look = ((look ^ token) * 1000003 + byte) & mask
-                    token = 0
-                    numbered = False
-                else:
-                    token = (token * 31 + byte) & mask
-                    if kind == 2:
-                        numbered = True
-                at += 1
+        while at < size:
+            byte = data[at]
+            if byte == 10:
+                break
+            state = next[state * 256 + byte]
+            if found[state] >= 0:
+                ending = state
+                while ending > 0 and found_count < room:
+                    hit_ends[found_count] = at + 1
+                    hit_literals[found_count] = found[ending]
+                    hit_records[found_count] = records - 1 if inside else -1
+                    hit_line_starts[found_count] = line
+                    hit_lines[found_count] = lines
+                    found_count += 1
+                    ending = shorter[ending]
+            kind = classes[byte]
+            if kind == 0:
+                if numbered:
+                    token = 7
+                look = ((look ^ token) * 1000003 + byte) & mask
+                token = 0
+                numbered = False
+            else:
+                token = (token * 31 + byte) & mask
+                if kind == 2:
+                    numbered = True
+            at += 1
+        if fits >= 0:
             if numbered:
                 token = 7
             looks[records - 1] = ((look ^ token) * 1000003) & mask
-        else:
-            while at < size:
-                byte = data[at]
-                if byte == 10:
-                    break
-                state = next[state * 256 + byte]
-                if found[state] >= 0:
-                    ending = state
-                    while ending > 0 and found_count < room:
-                        hit_ends[found_count] = at + 1
-                        hit_literals[found_count] = found[ending]
-                        hit_records[found_count] = records - 1 if inside else -1
-                        hit_line_starts[found_count] = line
-                        hit_lines[found_count] = lines
-                        found_count += 1
-                        ending = shorter[ending]
-                at += 1
         at += 1
         if line < end:
             lines += 1
