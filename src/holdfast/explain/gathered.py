@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from holdfast.explain.event import Event, Look
 from holdfast.explain.inputs import Input
 from holdfast.explain.scan import EVENTS_PER_MINUTE, Scanned
+from holdfast.explain.sweep import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
 def _with(before: Counts, one: Scanned) -> Counts:
     """Lines before a range's first record belong to the record before, if there is one."""
     lead = 0 if before.records else one.lead_lines
-    plain = one.lines if one.mode.name == "PLAIN" else 0
+    plain = one.lines if one.mode is Mode.PLAIN else 0
     return Counts(
         bytes=before.bytes + one.bytes,
         lines=before.lines + one.lines,

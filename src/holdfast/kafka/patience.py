@@ -47,10 +47,6 @@ class Patience:
         self._looks = 0
         self._told: tuple[frozenset[tuple[str, str]], str] = (frozenset(), "")
 
-    @property
-    def waited(self) -> bool:
-        return self._looks > 0
-
     def decide(self, findings: Sequence[Finding], now: float) -> Decision:
         certain = [finding for finding in findings if finding.weight is Weight.STOP]
         passing = [finding for finding in findings if finding.weight is Weight.WAIT]
