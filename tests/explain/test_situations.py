@@ -13,6 +13,7 @@ from tests.explain.situations import (
     RESURRECTION,
     SESSION,
     at,
+    flink,
     quiet,
     stall,
     zookeeper,
@@ -78,6 +79,20 @@ def test_a_clock_that_is_behind_is_set_right_by_sessions_that_others_saw_and_tol
     first, second = answer["components"]
     assert (first["clock_offset_ms"], first["clock_error_ms"]) == (0, 0)
     assert abs(second["clock_offset_ms"] - behind_ms) <= second["clock_error_ms"] < 200
+
+
+def test_clients_that_come_back_with_their_sessions_are_not_taken_for_clocks_that_differ(tmp_path: Path) -> None:
+    server, client = "", ""
+    for number, back_s in enumerate((40, 61, 95, 33, 70)):
+        session = f"0x10000{number}"
+        opened = at("13:00:00") + timedelta(seconds=3 * number)
+        server += zookeeper(opened, 1, "CommitProcessor:1:LeaderSessionTracker@104", f"Committing global session {session}")
+        words = (
+            f"Session establishment complete on server zk2/10.0.0.2:2181, session id = {session}, negotiated timeout = 10000"
+        )
+        client += flink(opened + timedelta(seconds=back_s), words, "org.apache.zookeeper.ClientCnxn")
+        files = written(tmp_path, server=server, client=client)
+        assert asked(*files).diagnoses == (), f"after {number + 1} sessions"
 
 
 def test_a_report_in_prose_with_times_of_day_gives_the_resurrected_and_the_starved_job_by_id(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ ZONES = range(-56, 57)
 CLOSE_MS = 300_000
 SEEN_WITHIN_MS = 100
 """How long it may take until everybody has seen that a session is opened."""
+SHARED_MIN = 3
+"""So many sessions must agree: one that a log tells of only when its client came back would look like another clock."""
 Clock = tuple[int, str]
 
 
@@ -119,7 +121,7 @@ def _set_right(found: Clocks, reference: Clock, of_clock: dict[Clock, list[Event
                 (opened[clock][session], opened[known][session]) for session in sorted(opened[clock].keys() & opened[known])
             ]
             apart_ms = [(found.at(one) or 0) - (found.at(other) or 0) for one, other in shared]
-            if not apart_ms:
+            if len(apart_ms) < SHARED_MIN:
                 continue
             middle_ms = sorted(apart_ms)[len(apart_ms) // 2]
             error_ms = max(abs(ms - middle_ms) for ms in apart_ms) + (found.error_ms[known] or 0) + SEEN_WITHIN_MS
@@ -131,7 +133,7 @@ def _set_right(found: Clocks, reference: Clock, of_clock: dict[Clock, list[Event
 
 
 def _opened(events: list[Event]) -> dict[str, Event]:
-    """A session is opened once; a client that comes back with it has to be told apart from that."""
+    """When each was first told of. Of clients that come back, that is later, and by another time for each."""
     found: dict[str, Event] = {}
     for event in events:
         if event.kind in ("zk-session-opened", "client-connected") and event.fields.get("session"):
