@@ -40,9 +40,11 @@ def test_every_example_of_an_event_is_found_as_that_event(pattern: Pattern) -> N
         assert "?" not in pattern.sentence(fields), "what the sentence names is in the example"
 
 
-def test_every_literal_of_an_event_stands_in_an_example_or_beside_one_that_does() -> None:
+def test_every_literal_of_an_event_finds_it_in_an_example() -> None:
+    """One that stands in no line that is the event costs time, and finds nothing."""
     for pattern in KNOWN.patterns.all:
-        assert any(literal in example for literal in pattern.literals for example in pattern.examples)
+        for literal in pattern.literals:
+            assert any(literal in example for example in pattern.examples), literal
 
 
 def test_rules_and_signatures_speak_of_events_that_there_are() -> None:
