@@ -5,7 +5,7 @@ BIN := .venv/bin
 SET_UP := .venv/.set-up
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live soak test-delta test-fast check format bench lock clean java maven
+.PHONY: help demo test test-live soak test-delta test-fast check format bench bench-explain lock clean java maven
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,6 +55,10 @@ format: $(SET_UP) ## format, and mend what can be mended by itself
 
 bench: java maven $(SET_UP) ## the figures, measured here and now
 	@$(BIN)/python -m bench
+
+bench-explain: java $(SET_UP) ## how fast logs are read, against lnav, Drain3 and grep: a quarter of an hour
+	@command -v lnav > /dev/null || { echo "the benchmark needs lnav: install it (Debian: apt-get install lnav)" >&2; exit 1; }
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m bench.explain
 
 lock: ## resolve pyproject.toml into requirements.lock (needs uv)
 	@uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra spark --extra remote --group dev pyproject.toml -o requirements.lock

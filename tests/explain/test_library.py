@@ -20,7 +20,7 @@ def test_every_example_of_a_format_is_a_record_of_that_format_with_a_time(format
     assert format.examples
     for example in format.examples:
         mode = Mode.PROSE if format.prose else Mode.LOG
-        found = findings(example.encode(), len(example.encode()), mode, KNOWN, file=0, offset=0, compiled=False)
+        found = findings(example.encode(), len(example.encode()), mode, KNOWN, file=0, offset=0, line=0, compiled=False)
         assert found.records == 1
         header = format.read(example)
         assert header.moment is not None
@@ -33,7 +33,7 @@ def test_every_example_of_an_event_is_found_as_that_event(pattern: Pattern) -> N
     for example in pattern.examples:
         data = example.encode()
         mode = mode_of(data, KNOWN)
-        found = findings(data, len(data), mode, KNOWN, file=0, offset=0, compiled=False)
+        found = findings(data, len(data), mode, KNOWN, file=0, offset=0, line=0, compiled=False)
         assert pattern.kind in [event.kind for event in found.events]
         fields = pattern.fields(example)
         assert fields is not None
@@ -67,7 +67,7 @@ def test_a_user_can_add_events_and_theirs_come_first(tmp_path: Path) -> None:
     """
     own.write_text(event)
     data = b"2026-11-16 12:00:01,001 INFO  kitchen.Kettle - pot7 is boiling\n"
-    found = findings(data, len(data), Mode.LOG, library((str(own),)), file=0, offset=0, compiled=False)
+    found = findings(data, len(data), Mode.LOG, library((str(own),)), file=0, offset=0, line=0, compiled=False)
     assert [(event.kind, event.says) for event in found.events] == [("tea", "pot7 boils")]
 
 

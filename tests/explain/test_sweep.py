@@ -40,8 +40,8 @@ def test_literals_are_found_wherever_they_stand_overlapping_or_not(text: str) ->
     found = set()
     state = 0
     for end, byte in enumerate(text.encode(), 1):
-        state = int(table.next[state, byte])
-        ending = state if table.found[state] >= 0 else 0
+        state = int(table.next[state + table.columns[byte]])
+        ending = state // table.width if state >= table.first_found else 0
         while ending:
             found.add((end, int(table.found[ending])))
             ending = int(table.shorter[ending])

@@ -113,13 +113,19 @@ def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event
 def _set_right(found: Clocks, reference: Clock, of_clock: dict[Clock, list[Event]]) -> None:
     """By what is seen everywhere at once: a session that is opened. From the reference on, from log to log."""
     opened = {clock: _opened(events) for clock, events in of_clock.items()}
+    of_session: dict[str, list[Clock]] = {}
+    for clock, sessions in opened.items():
+        for session in sessions:
+            of_session.setdefault(session, []).append(clock)
     found.error_ms[reference] = 0
     right = [reference]
     for known in right:  # grows meanwhile
-        for clock in sorted(opened.keys() - found.error_ms.keys()):
-            shared = [
-                (opened[clock][session], opened[known][session]) for session in sorted(opened[clock].keys() & opened[known])
-            ]
+        seen_by_both: dict[Clock, list[tuple[Event, Event]]] = {}
+        for session, event in sorted(opened[known].items()):
+            for clock in of_session[session]:
+                if clock not in found.error_ms:
+                    seen_by_both.setdefault(clock, []).append((opened[clock][session], event))
+        for clock, shared in sorted(seen_by_both.items(), key=lambda pair: pair[0]):
             apart_ms = [(found.at(one) or 0) - (found.at(other) or 0) for one, other in shared]
             if len(apart_ms) < SHARED_MIN:
                 continue
@@ -143,16 +149,17 @@ def _opened(events: list[Event]) -> dict[str, Event]:
 
 def _links(events: list[Event], settled: list[Event], rules: list[Rule]) -> Iterable[tuple[Event, Event, int, int]]:
     """Pairs that belong together, and how much later the first may be."""
+    others: dict[str, list[Event]] = {}
+    for other in settled[:500]:
+        others.setdefault(other.kind, []).append(other)
+    between = [rule for rule in rules if "component" not in rule.same]
     for event in events[:200]:
-        for other in settled[:500]:
-            if (
-                event.kind == other.kind
-                and event.fields.get("session")
-                and event.fields["session"] == other.fields.get("session")
-            ):
+        session = event.fields.get("session")
+        for other in others.get(event.kind, ()) if session else ():
+            if session == other.fields.get("session"):
                 yield event, other, -CLOSE_MS, CLOSE_MS
-            for rule in rules:
-                if other.kind in rule.cause and event.kind in rule.effect and "component" not in rule.same:
-                    yield event, other, 0, rule.within_ms
-                if event.kind in rule.cause and other.kind in rule.effect and "component" not in rule.same:
-                    yield event, other, -rule.within_ms, 0
+        for rule in between:
+            if event.kind in rule.effect:
+                yield from ((event, other, 0, rule.within_ms) for kind in rule.cause for other in others.get(kind, ()))
+            if event.kind in rule.cause:
+                yield from ((event, other, -rule.within_ms, 0) for kind in rule.effect for other in others.get(kind, ()))

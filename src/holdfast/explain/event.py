@@ -32,6 +32,13 @@ class Event:
     def minute(self) -> int:
         return self.ms // 60_000 if self.ms is not None else -1
 
+    def numbered(self, line: int) -> "Event":
+        """On another line. Every event of a large log comes by here: by hand this is four times as fast as `replace`."""
+        return Event(
+            self.kind, self.system, self.says, self.file, self.offset, line, self.text, self.ms, self.zoned, self.dated,
+            self.duration_ms, self.format, self.level, self.actor, self.fields,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Look:

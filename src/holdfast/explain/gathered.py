@@ -50,7 +50,7 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
             key = number, event.kind, event.minute
             kept[key] += 1
             if kept[key] <= EVENTS_PER_MINUTE:
-                events.append(replace(event, line=event.line + before.lines + 1))
+                events.append(event.numbered(event.line + before.lines + 1))
             else:
                 dropped[key] += 1
         for look in one.looks.values():

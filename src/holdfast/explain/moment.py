@@ -1,10 +1,12 @@
 """When a record says that it was written. What its clock does not say (zone, year, day) is not made up here."""
 
+import functools
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_S = 86_400
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
 _SHAPES = tuple(
@@ -40,22 +42,22 @@ def moment(text: str) -> Moment | None:
 
 
 def _read(parts: dict[str, str | None]) -> Moment | None:
-    clock = timedelta(
-        hours=int(parts["hour"] or 0),
-        minutes=int(parts["minute"] or 0),
-        seconds=int(parts["second"] or 0),
-        milliseconds=int((parts["fraction"] or "0").ljust(3, "0")[:3]),
-    )
-    if clock >= timedelta(days=1, seconds=1):
+    seconds = 3600 * int(parts["hour"] or 0) + 60 * int(parts["minute"] or 0) + int(parts["second"] or 0)
+    if seconds > _DAY_S:
         return None
     year = _year(parts)
-    zone = _zone(parts["zone"])
+    zone_s = _zone_s(parts["zone"])
     try:
-        day = datetime(year or 1972, _month(parts), int(parts["day"] or 0), tzinfo=UTC) if parts.get("day") else _EPOCH
-        ms = (day - _EPOCH + clock - (zone or timedelta())) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
+        days = _days(year or 1972, _month(parts), int(parts["day"] or 0)) if parts.get("day") else 0
+    except ValueError:
         return None
-    return Moment(ms, zoned=zone is not None, dated=year is not None)
+    ms = (days * _DAY_S + seconds - (zone_s or 0)) * 1000 + int((parts["fraction"] or "0").ljust(3, "0")[:3])
+    return Moment(ms, zoned=zone_s is not None, dated=year is not None)
+
+
+@functools.lru_cache(maxsize=64)
+def _days(year: int, month: int, day: int) -> int:
+    return date(year, month, day).toordinal() - _EPOCH.toordinal()
 
 
 def _year(parts: dict[str, str | None]) -> int | None:
@@ -72,13 +74,13 @@ def _month(parts: dict[str, str | None]) -> int:
     return int(parts["month"] or 0)
 
 
-def _zone(text: str | None) -> timedelta | None:
+def _zone_s(text: str | None) -> int | None:
     if text is None:
         return None
     if text == "Z":
-        return timedelta()
+        return 0
     sign = -1 if text[0] == "-" else 1
-    return sign * timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
+    return sign * (3600 * int(text[1:3]) + 60 * int(text[-2:]))
 
 
 def stamp(ms: int) -> str:

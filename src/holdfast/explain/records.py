@@ -25,7 +25,6 @@ WRAPPED_SHARE = 0.9
 """So many of all lines have something before them, and they are taken out of it,"""
 RECORD_SHARE = 0.02
 """if as many of them begin a record then."""
-_BLANKS = re.compile(r"\s+")
 _CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
 
@@ -47,23 +46,35 @@ def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
     prose = _swept(sample, len(sample), Mode.PROSE, library, compiled=compiled)
     if not len(prose.starts):
         return Mode.PLAIN
-    formats = [library.formats.format(Mode.PROSE, number) for number in prose.formats.tolist()]
-    if sum(format.wrapper for format in formats) > WRAPPED_SHARE * prose.lines:
+    numbers, often = np.unique(prose.formats, return_counts=True)
+    formats = [
+        (library.formats.format(Mode.PROSE, number), count) for number, count in zip(numbers.tolist(), often, strict=True)
+    ]
+    if sum(count for format, count in formats if format.wrapper) > WRAPPED_SHARE * prose.lines:
         wrapped = _swept(sample, len(sample), Mode.WRAPPED, library, compiled=compiled)
         return Mode.WRAPPED if len(wrapped.starts) > RECORD_SHARE * prose.lines else Mode.LOG
     lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
     text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
-    quoted = sum(format.prose for format in formats)
+    quoted = sum(count for format, count in formats if format.prose)
     between = text_lines > max(2, STRAY_SHARE * len(prose.starts))
     return Mode.PROSE if between or 2 * quoted > len(prose.starts) else Mode.LOG
 
 
 def findings(
-    data: bytes, end: int, mode: Mode, library: Library, *, file: int, offset: int, compiled: bool, hold_last: bool = False
+    data: bytes,
+    end: int,
+    mode: Mode,
+    library: Library,
+    *,
+    file: int,
+    offset: int,
+    line: int,
+    compiled: bool,
+    hold_last: bool = False,
 ) -> Findings:
-    """Of the lines of `data` that begin before `end`. `offset`: where `data` begins in its file. Lines are counted from 0."""
+    """Of the lines of `data` that begin before `end`. It begins at `offset` in its file, with the line numbered `line`."""
     swept = _swept(data, end, mode, library, compiled=compiled, hold_last=hold_last)
-    reader = _Reader(data, swept, mode, library, file=file, offset=offset)
+    reader = _Reader(data, swept, mode, library, file=file, offset=offset, line=line)
     return Findings(
         swept.end,
         swept.lines,
@@ -83,8 +94,9 @@ def _swept(data: bytes, end: int, mode: Mode, library: Library, *, compiled: boo
 
 
 class _Reader:
-    def __init__(self, data: bytes, swept: Swept, mode: Mode, library: Library, *, file: int, offset: int) -> None:
+    def __init__(self, data: bytes, swept: Swept, mode: Mode, library: Library, *, file: int, offset: int, line: int) -> None:
         self._data = data
+        self._line = line
         self._swept = swept
         self._mode = mode
         self._library = library
@@ -125,7 +137,7 @@ class _Reader:
             says=pattern.sentence(known),
             file=self._file,
             offset=self._offset + line_start,
-            line=line,
+            line=self._line + line,
             text=self._line_at(line_start),
             ms=header.moment.ms if header.moment is not None else None,
             zoned=header.moment is not None and header.moment.zoned,
@@ -162,7 +174,7 @@ class _Reader:
         text = self._data[begin : min(end, begin + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
         if self._mode is Mode.WRAPPED:
             text = " ".join(self._library.formats.unwrapped(line)[1] for line in text.split("\n"))
-        return _BLANKS.sub(" ", text)
+        return " ".join(text.split())
 
     def _end_of(self, record: int) -> int:
         following = record + 1

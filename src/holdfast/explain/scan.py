@@ -132,7 +132,7 @@ def _scan(scanned: Scanned, window: _Window, library: Library, compiled: bool) -
         hold = not window.over and not window.long
         found = findings(
             window.data, window.until, scanned.mode, library,
-            file=scanned.range.file, offset=window.offset, compiled=compiled, hold_last=hold,
+            file=scanned.range.file, offset=window.offset, line=scanned.lines, compiled=compiled, hold_last=hold,
         )  # fmt: skip
         if found.end > 0:  # else it is a very long record
             _add(scanned, found)
@@ -149,7 +149,7 @@ def _add(scanned: Scanned, found: Findings) -> None:
     first = not scanned.records and not scanned.lines
     for event in found.events:
         if event.ms is not None or scanned.mode is Mode.PLAIN or (first and not scanned.range.begin):
-            _keep(scanned, replace(event, line=event.line + scanned.lines))
+            _keep(scanned, event)
     for look in found.looks:
         known = scanned.looks.get(look.look)
         scanned.looks[look.look] = look if known is None else replace(known, count=known.count + look.count)

@@ -31,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    next: npt.NDArray[np.int16]
+    next: npt.NDArray[np.uint16]
     """[state, byte] → state"""
     fits: npt.NDArray[np.int16]
     """[state] → number of the shape that is complete there, or -1."""
@@ -77,11 +77,11 @@ def compiled(shapes: Sequence[str]) -> Shapes:
 
     begin = with_what_may_be_left_out({(number, 0) for number in range(len(ladders))})
     numbers: dict[frozenset[Place], int] = {frozenset(): DEAD, begin: FIRST}
-    rows: list[npt.NDArray[np.int16]] = [np.zeros(256, np.int16)]
+    rows: list[npt.NDArray[np.uint16]] = [np.zeros(256, np.uint16)]
     waiting = [begin]
     while waiting:
         places = waiting.pop(0)
-        row = np.zeros(256, np.int16)
+        row = np.zeros(256, np.uint16)
         for byte in range(256):
             reached = after(places, byte)
             if reached not in numbers:

@@ -94,17 +94,20 @@ def sweep(
         wrappers.fits,
         shapes.next.reshape(-1),
         shapes.fits,
-        literals.next.reshape(-1),
+        literals.columns,
+        literals.next,
         literals.found,
         literals.shorter,
         CLASSES,
     )
+    literal_numbers = literals.width, literals.first_found
     filled = (starts, formats, looks, start_lines, *hits, counts)
     if compiled:
-        _compiled()(data, data.size, begin, end, int(mode), *tables, room, *filled)
+        _compiled()(data, data.size, begin, end, int(mode), *tables, *literal_numbers, room, *filled)
     else:  # Python's own numbers: numpy's would overflow
         plain: Callable[..., None] = _sweep
-        plain(data.tobytes(), data.size, begin, end, int(mode), *(table.tolist() for table in tables), room, *filled)
+        listed = (table.tolist() for table in tables)
+        plain(data.tobytes(), data.size, begin, end, int(mode), *listed, *literal_numbers, room, *filled)
     lines, lead, stray, records, found, last_start, *at_last = (int(count) for count in counts)
     if hold_last and records:
         end, records = last_start, records - 1
@@ -126,8 +129,9 @@ def _compiled() -> Callable[..., None]:
 
 def _sweep(  # noqa: PLR0912, PLR0915
     data: Any, size: int, begin: int, end: int, mode: int, wrapper_next: Any, wrapper_fits: Any, shape_next: Any,
-    shape_fits: Any, next: Any, found: Any, shorter: Any, classes: Any, room: int, starts: Any, formats: Any, looks: Any,
-    start_lines: Any, hit_ends: Any, hit_literals: Any, hit_records: Any, hit_line_starts: Any, hit_lines: Any, counts: Any,
+    shape_fits: Any, columns: Any, next: Any, found: Any, shorter: Any, classes: Any, width: int, first_found: int, room: int,
+    starts: Any, formats: Any, looks: Any, start_lines: Any, hit_ends: Any, hit_literals: Any, hit_records: Any,
+    hit_line_starts: Any, hit_lines: Any, counts: Any,
 ) -> None:  # fmt: skip
     """One function, because calls between compiled functions that fill arrays cost more than all the rest."""
     mask = (1 << 62) - 1
@@ -213,9 +217,9 @@ def _sweep(  # noqa: PLR0912, PLR0915
             byte = data[at]
             if byte == 10:
                 break
-            state = next[state * 256 + byte]
-            if found[state] >= 0:
-                ending = state
+            state = next[state + columns[byte]]
+            if state >= first_found:
+                ending = state // width
                 while ending > 0 and found_count < room:
                     hit_ends[found_count] = at + 1
                     hit_literals[found_count] = found[ending]
