@@ -10,7 +10,7 @@ from holdfast.explain.diagnose import Diagnosis
 from holdfast.explain.event import Event
 from holdfast.explain.gathered import Gathered
 from holdfast.explain.happening import Happening
-from holdfast.explain.moment import stamp
+from holdfast.explain.moment import SOME_YEAR, SOME_YEAR_MS, stamp
 from holdfast.explain.scan import EVENTS_PER_MINUTE
 
 
@@ -44,8 +44,10 @@ class Answer:
             found.append(
                 f"{more:,} events are only counted: of each kind, the first {EVENTS_PER_MINUTE} of a minute of a file are kept"
             )
-        for file, _ in sorted(self.clocks.undated):
-            found.append(f"{files[file]}: its lines do not say the day")
+        in_a_year = {clock_of(event) for event in self.gathered.events if event.ms is not None and event.ms >= SOME_YEAR_MS}
+        for clock in sorted(self.clocks.undated):
+            missing = f"the year, and are told as of {SOME_YEAR}" if clock in in_a_year else "the day"
+            found.append(f"{files[clock[0]]}: its lines do not say {missing}")
         for (file, format), moved_ms in sorted(self.clocks.moved_ms.items()):
             if moved_ms and not moved_ms % QUARTER_MS:
                 hours = moved_ms / 3_600_000

@@ -80,17 +80,22 @@ def _of_json(text: str) -> Header:
         return NO_HEADER
 
     def first(keys: Iterable[str]) -> str:
-        return next((str(record[key]) for key in keys if isinstance(record.get(key), str | int | float)), "")
+        return next((told[key] for key in keys if key in told), "")
 
-    told = {str(key): str(value) for key, value in record.items() if isinstance(value, str | int | float | bool)}
+    told = {_text(key): _text(value) for key, value in record.items() if isinstance(value, str | int | float)}
     return Header(
         moment=moment(first(_TIME_KEYS)),
         message_at=0,
         level=first(_LEVEL_KEYS).upper(),
         logger=first(_LOGGER_KEYS),
-        actor=str(record.get("node") or ""),
+        actor=told.get("node", ""),
         fields={**told, "message": first(_MESSAGE_KEYS)},
     )
+
+
+def _text(value: object) -> str:
+    """Half a pair of surrogates, which JSON can say, is no text that could be written anywhere."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 class Formats:

@@ -37,6 +37,7 @@ class Gathered:
 
 def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
     of_files = [Counts() for _ in inputs]
+    begun = [False] * len(inputs)
     events: list[Event] = []
     dropped: Counter[tuple[int, str, int]] = Counter()
     kept: Counter[tuple[int, str, int]] = Counter()
@@ -45,19 +46,21 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
     troubles: list[str] = []
     for one in sorted(scanned, key=lambda found: (found.range.file, found.range.begin)):
         number, before = one.range.file, of_files[one.range.file]
-        dropped.update({(number, kind, minute): count for (kind, minute), count in one.dropped.items()})
-        for event in one.events:
-            key = number, event.kind, event.minute
-            kept[key] += 1
-            if kept[key] <= EVENTS_PER_MINUTE:
-                events.append(event.numbered(event.line + before.lines + 1))
-            else:
-                dropped[key] += 1
+        for said in (one.own,) if begun[number] else (one.lead, one.own):
+            dropped.update({(number, kind, minute): count for (kind, minute), count in said.dropped.items()})
+            for event in said.events:
+                key = number, event.kind, event.minute
+                kept[key] += 1
+                if kept[key] <= EVENTS_PER_MINUTE:
+                    events.append(event.numbered(event.line + before.lines + 1))
+                else:
+                    dropped[key] += 1
         for look in one.looks.values():
             known = looks.get(look.look)
             looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
         other += one.other_records
-        of_files[number] = _with(before, one)
+        of_files[number] = _with(before, one, begun=begun[number])
+        begun[number] |= one.begun
         if one.trouble:
             troubles.append(f"{inputs[number].name}: {one.trouble}")
     return Gathered(
@@ -72,15 +75,15 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
     )
 
 
-def _with(before: Counts, one: Scanned) -> Counts:
-    """Lines before a range's first record belong to the record before, if there is one."""
-    lead = 0 if before.records else one.lead_lines
+def _with(before: Counts, one: Scanned, *, begun: bool) -> Counts:
+    """Lines before a range's first record belong to the record before, if there is one, and so does what they say."""
+    lead = 0 if begun else one.lead_lines
     plain = one.lines if one.mode is Mode.PLAIN else 0
     return Counts(
         bytes=before.bytes + one.bytes,
         lines=before.lines + one.lines,
         records=before.records + one.records,
-        events=before.events + len(one.events) + one.dropped.total(),
+        events=before.events + one.own.total + (0 if begun else one.lead.total),
         unparsed_lines=before.unparsed_lines + (plain or lead + one.stray_lines),
     )
 

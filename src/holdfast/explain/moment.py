@@ -7,10 +7,13 @@ from datetime import UTC, date, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_S = 86_400
+_MS = timedelta(milliseconds=1)
+_FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MS
+_LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>[0-5]\d):(?P<second>[0-5]\d|60)(?:[.,](?P<fraction>\d{1,9}))?"
 _SHAPES = tuple(
-    re.compile(pattern + r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d))?$")
+    re.compile(pattern + r"(?: ?(?P<zone>Z|[+-][01]\d:?[0-5]\d))?$")
     for pattern in (
         r"(?P<year>\d{1,4})-(?P<month>\d\d)-(?P<day>\d\d)[ T]" + _CLOCK,
         r"(?P<short_year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) " + _CLOCK,
@@ -19,6 +22,9 @@ _SHAPES = tuple(
         _CLOCK,
     )
 )
+SOME_YEAR = 1972
+"""What stands for a year that is not said: it has all days, and nobody takes it for this one."""
+SOME_YEAR_MS = (datetime(SOME_YEAR, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
 _CENTURY = "2020"
 """What a year is completed with whose first digits were cut off: of 017, only the first is missing."""
 
@@ -48,11 +54,11 @@ def _read(parts: dict[str, str | None]) -> Moment | None:
     year = _year(parts)
     zone_s = _zone_s(parts["zone"])
     try:
-        days = _days(year or 1972, _month(parts), int(parts["day"] or 0)) if parts.get("day") else 0
+        days = _days(year or SOME_YEAR, _month(parts), int(parts["day"] or 0)) if parts.get("day") else 0
     except ValueError:
         return None
     ms = (days * _DAY_S + seconds - (zone_s or 0)) * 1000 + int((parts["fraction"] or "0").ljust(3, "0")[:3])
-    return Moment(ms, zoned=zone_s is not None, dated=year is not None)
+    return Moment(ms, zoned=zone_s is not None, dated=year is not None) if _FIRST_MS <= ms <= _LAST_MS else None
 
 
 @functools.lru_cache(maxsize=64)
@@ -84,5 +90,6 @@ def _zone_s(text: str | None) -> int | None:
 
 
 def stamp(ms: int) -> str:
-    """ISO 8601, to the millisecond."""
-    return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}"
+    """ISO 8601, to the millisecond. What lies before the first year or after the last one is told as its end."""
+    moment = _EPOCH + _MS * min(max(ms, _FIRST_MS), _LAST_MS)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")

@@ -25,6 +25,7 @@ WRAPPED_SHARE = 0.9
 """So many of all lines have something before them, and they are taken out of it,"""
 RECORD_SHARE = 0.02
 """if as many of them begin a record then."""
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
 
@@ -37,6 +38,10 @@ class Findings:
     lead_lines: int
     stray_lines: int
     records: int
+    begun: bool
+    """A record begins in it; in what is no log, a line."""
+    lead_events: tuple[Event, ...]
+    """Of lines before that. They belong to the record before, if there is one, and then are its reader's."""
     events: tuple[Event, ...]
     looks: tuple[Look, ...]
 
@@ -60,6 +65,12 @@ def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
     return Mode.PROSE if between or 2 * quoted > len(prose.starts) else Mode.LOG
 
 
+def is_utf_16(sample: bytes) -> bool:
+    """By what it begins with, or because every other byte is zero, as where Latin letters take two."""
+    halves = sample[::2], sample[1::2]
+    return sample[:2] in (b"\xff\xfe", b"\xfe\xff") or any(2 * half.count(0) > len(half) > 1 for half in halves)
+
+
 def findings(
     data: bytes,
     end: int,
@@ -75,13 +86,16 @@ def findings(
     """Of the lines of `data` that begin before `end`. It begins at `offset` in its file, with the line numbered `line`."""
     swept = _swept(data, end, mode, library, compiled=compiled, hold_last=hold_last)
     reader = _Reader(data, swept, mode, library, file=file, offset=offset, line=line)
+    events = list(reader.events())
     return Findings(
         swept.end,
         swept.lines,
         swept.lead_lines,
         swept.stray_lines,
         len(swept.starts) if mode is not Mode.PLAIN else 0,
-        tuple(reader.events()),
+        len(swept.starts) > 0,
+        tuple(event for record, event in events if record < 0),
+        tuple(event for record, event in events if record >= 0),
         tuple(reader.looks()) if mode is not Mode.PLAIN else (),
     )
 
@@ -104,14 +118,15 @@ class _Reader:
         self._offset = offset
         self._header_of: tuple[int, Header] = (-1, Header(None, 0))
 
-    def events(self) -> Iterator[Event]:
-        """A record says each kind of thing once; quoted in prose, where lines share one time, again if it says more."""
+    def events(self) -> Iterator[tuple[int, Event]]:
+        """With the number of their record, or -1. It says each kind of thing once; quoted in prose, where lines share one time,
+        again if it says more."""
         swept = self._swept
         said: dict[tuple[int, str], list[dict[str, str]]] = {}
-        columns = (swept.hit_literals, swept.hit_records, swept.hit_line_starts, swept.hit_lines)
-        for literal, record, line_start, line in zip(*(column.tolist() for column in columns), strict=True):
+        columns = (swept.hit_ends, swept.hit_literals, swept.hit_records, swept.hit_line_starts, swept.hit_lines)
+        for end, literal, record, line_start, line in zip(*(column.tolist() for column in columns), strict=True):
             start = int(swept.starts[record]) if record >= 0 else line_start
-            if line_start - start > RECORD_BYTES_MAX or (record < 0 and self._mode is Mode.PROSE):
+            if end - start > RECORD_BYTES_MAX or (record < 0 and self._mode is Mode.PROSE):
                 continue  # in prose, what is not quoted is what somebody thought of it
             text = ""
             for number in self._library.patterns.of(literal):
@@ -124,7 +139,7 @@ class _Reader:
                 if fields is not None:
                     if not any(fields.items() <= known.items() for known in before):
                         before.append(fields)
-                        yield self._event(pattern, fields, record, line_start, line)
+                        yield record, self._event(pattern, fields, record, line_start, line)
                     break
 
     def _event(self, pattern: Pattern, fields: dict[str, str], record: int, line_start: int, line: int) -> Event:
@@ -160,7 +175,7 @@ class _Reader:
             return Header(None, 0)
         if self._header_of[0] != record:
             start = int(self._swept.starts[record])
-            text = self._data[start : min(self._end_of(record), start + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
+            text = _text(self._data[start : min(self._end_of(record), start + MATCHED_BYTES_MAX)])
             first = text if self._mode is Mode.PLAIN else text.split("\n", 1)[0]
             self._header_of = record, self._library.formats.read(self._mode, int(self._swept.formats[record]), first)
         return self._header_of[1]
@@ -171,14 +186,14 @@ class _Reader:
         end = self._end_of(record) if record >= 0 else self._line_end(line_start)
         first = int(self._swept.starts[record]) if record >= 0 and self._mode is not Mode.PROSE else line_start
         begin = first if line_start - first < MATCHED_BYTES_MAX // 2 else line_start
-        text = self._data[begin : min(end, begin + MATCHED_BYTES_MAX)].decode("utf-8", "replace")
+        text = _text(self._data[begin : min(end, begin + MATCHED_BYTES_MAX)])
         if self._mode is Mode.WRAPPED:
             text = " ".join(self._library.formats.unwrapped(line)[1] for line in text.split("\n"))
         return " ".join(text.split())
 
     def _end_of(self, record: int) -> int:
         following = record + 1
-        return int(self._swept.starts[following]) if following < len(self._swept.starts) else len(self._data)
+        return int(self._swept.starts[following]) if following < len(self._swept.starts) else self._swept.stop
 
     def _line_end(self, start: int) -> int:
         end = self._data.find(b"\n", start)
@@ -186,10 +201,16 @@ class _Reader:
 
     def _line_at(self, start: int) -> str:
         end = min(self._line_end(start), start + 4 * TEXT_MAX)
-        return self._data[start:end].decode("utf-8", "replace").strip()[:TEXT_MAX]
+        return _text(self._data[start:end]).strip()[:TEXT_MAX]
 
     def looks(self) -> Iterator[Look]:
         kinds, first, counts = np.unique(self._swept.looks, return_index=True, return_counts=True)
         for kind, index, count in zip(kinds.tolist(), first.tolist(), counts.tolist(), strict=True):
             start = int(self._swept.starts[index])
             yield Look(kind, count, self._file, self._offset + start, self._line_at(start))
+
+
+def _text(data: bytes) -> str:
+    """Without colours, and without what some editors put before everything."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    return _COLOURS.sub("", text) if "\x1b" in text else text

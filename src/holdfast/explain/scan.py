@@ -11,7 +11,7 @@ from typing import IO
 from holdfast.explain.event import Event, Look
 from holdfast.explain.inputs import opened
 from holdfast.explain.library import Library
-from holdfast.explain.records import RECORD_BYTES_MAX, SAMPLE_BYTES, Findings, findings, mode_of
+from holdfast.explain.records import MATCHED_BYTES_MAX, RECORD_BYTES_MAX, SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
 from holdfast.explain.split import Range
 from holdfast.explain.sweep import Mode
 
@@ -26,6 +26,28 @@ _NO_END = 1 << 62
 
 
 @dataclass(slots=True)
+class Said:
+    """Events, so many of a kind in a minute."""
+
+    events: list[Event] = field(default_factory=list)
+    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """(kind, minute) → events that there were more."""
+    kept: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def add(self, event: Event) -> None:
+        key = event.kind, event.minute
+        if self.kept[key] < EVENTS_PER_MINUTE:
+            self.kept[key] += 1
+            self.events.append(event)
+        else:
+            self.dropped[key] += 1
+
+    @property
+    def total(self) -> int:
+        return len(self.events) + self.dropped.total()
+
+
+@dataclass(slots=True)
 class Scanned:
     """What a range has. Lines are counted from the range's own beginning, and from 0."""
 
@@ -36,15 +58,16 @@ class Scanned:
     lead_lines: int = 0
     stray_lines: int = 0
     records: int = 0
-    events: list[Event] = field(default_factory=list)
-    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """(kind, minute) → events that there were more."""
-    kept: Counter[tuple[str, int]] = field(default_factory=Counter)
+    begun: bool = False
+    """A record begins in it."""
+    lead: Said = field(default_factory=Said)
+    """What is said before that: it counts if no record was begun before this range, either."""
+    own: Said = field(default_factory=Said)
     looks: dict[int, Look] = field(default_factory=dict)
     other_records: int = 0
     """Those whose looks were too many."""
     trouble: str = ""
-    """Why it was not read to its end."""
+    """Why it was not read to its end, or not as a log."""
 
 
 def scan(range: Range, library: Library, *, compiled: bool) -> Scanned:
@@ -59,9 +82,16 @@ def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
     scanned = Scanned(range, Mode.PLAIN)
     try:
         with opened(range.path, range.compression) as file:
-            scanned.mode = mode_of(file.read(SAMPLE_BYTES), library, compiled=compiled)
+            sample = file.read(SAMPLE_BYTES)
+        scanned.mode = mode_of(sample, library, compiled=compiled)
+        if scanned.mode is Mode.PROSE:
+            if range.begin:
+                return scanned  # what a line of prose is depends on all before it: the first range has them all
+            range = replace(range, end=_NO_END)
         with opened(range.path, range.compression, max(range.begin - 1, 0)) as file:
             _scan(scanned, _Window(file, range), library, compiled)
+        if not range.begin and not scanned.trouble and is_utf_16(sample):
+            scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
     except (OSError, EOFError, ValueError) as error:
         scanned.trouble = f"not read to its end: {error}"
     return scanned
@@ -73,7 +103,7 @@ class _Window:
     def __init__(self, file: IO[bytes], range: Range) -> None:
         self._file = file
         self._compressed = bool(range.compression)
-        self._end = _NO_END if range.compression else range.end
+        self._end = range.end if not range.compression else _NO_END
         self._within_a_line = range.begin > 0
         """Then the file stands one byte before the range, which may be the end of a line."""
         self.offset = max(range.begin - 1, 0)
@@ -89,7 +119,7 @@ class _Window:
             newline = self.data.find(b"\n")
             self._within_a_line = newline < 0
             self.drop(newline + 1 or len(self.data))
-        self.over = not block or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX
+        self.over = not block or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX
 
     def _read(self) -> bytes:
         if not self._compressed:
@@ -101,6 +131,11 @@ class _Window:
         except (OSError, EOFError, ValueError) as error:
             self.trouble = f"not read to its end: {error}"
         return bytes(block)
+
+    @property
+    def open_ended(self) -> bool:
+        """It is read as far as it goes."""
+        return self._end == _NO_END
 
     @property
     def outside(self) -> bool:
@@ -137,33 +172,24 @@ def _scan(scanned: Scanned, window: _Window, library: Library, compiled: bool) -
         if found.end > 0:  # else it is a very long record
             _add(scanned, found)
             window.drop(found.end)
-    scanned.bytes = window.offset if scanned.range.compression else scanned.range.end - scanned.range.begin
+    scanned.bytes = window.offset if window.open_ended else scanned.range.end - scanned.range.begin
     scanned.trouble = window.trouble
 
 
 def _add(scanned: Scanned, found: Findings) -> None:
-    if scanned.records or scanned.lines:
-        scanned.stray_lines += found.stray_lines  # lead lines belong to the record before
-    else:
-        scanned.lead_lines, scanned.stray_lines = found.lead_lines, found.stray_lines
-    first = not scanned.records and not scanned.lines
+    if not scanned.begun:  # else they belong to the record before
+        scanned.lead_lines += found.lead_lines
+        for event in found.lead_events:
+            scanned.lead.add(event)
     for event in found.events:
-        if event.ms is not None or scanned.mode is Mode.PLAIN or (first and not scanned.range.begin):
-            _keep(scanned, event)
+        scanned.own.add(event)
     for look in found.looks:
         known = scanned.looks.get(look.look)
         scanned.looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
     scanned.lines += found.lines
+    scanned.stray_lines += found.stray_lines
     scanned.records += found.records
-
-
-def _keep(scanned: Scanned, event: Event) -> None:
-    key = event.kind, event.minute
-    if scanned.kept[key] < EVENTS_PER_MINUTE:
-        scanned.kept[key] += 1
-        scanned.events.append(event)
-    else:
-        scanned.dropped[key] += 1
+    scanned.begun = scanned.begun or found.begun
 
 
 def _bound(scanned: Scanned) -> None:
@@ -171,4 +197,5 @@ def _bound(scanned: Scanned) -> None:
     order = sorted(scanned.looks.values(), key=lambda look: (-look.count, look.first_offset))
     scanned.looks = {look.look: look for look in order[:LOOKS_MAX]}
     scanned.other_records = sum(look.count for look in order[LOOKS_MAX:])
-    scanned.kept.clear()
+    for said in (scanned.lead, scanned.own):
+        said.kept.clear()

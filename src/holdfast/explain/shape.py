@@ -2,7 +2,8 @@
 
     9   a digit         a   a letter         _   blanks, or none         ~   anything, or nothing         x+   one or more of x
 
-Everything else stands for itself. Of several shapes that fit, the first one counts.
+Everything else stands for itself. Of several shapes that fit, the first one counts. Before all of them there may be what a
+terminal takes for a colour, and a byte order mark: neither is part of what was said.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ _DIGITS = frozenset(b"0123456789")
 _LETTERS = frozenset(range(ord("a"), ord("z") + 1)) | frozenset(range(ord("A"), ord("Z") + 1))
 _BLANKS = frozenset(b" \t")
 _ANYTHING = frozenset(range(256)) - frozenset(b"\n")
+_IGNORED = ((b"\x1b[", b"0123456789;", b"m"), (b"\xef\xbb", b"", b"\xbf"))
+"""How each begins, what may follow, how it ends."""
 _CLASSES = {"9": _DIGITS, "a": _LETTERS, "_": _BLANKS, "~": _ANYTHING}
 
 
@@ -89,10 +92,26 @@ def compiled(shapes: Sequence[str]) -> Shapes:
                 waiting.append(reached)
             row[byte] = numbers[reached]
         rows.append(row)
-    fits = np.full(len(numbers), -1, np.int16)
-    for places, state in numbers.items():
-        fits[state] = _complete(places, ladders)
-    return Shapes(np.stack(rows), fits)
+    fits = [_complete(places, ladders) for places in numbers]
+    for ignored in _IGNORED:
+        _lead_back(rows, *ignored)
+    fits += [-1] * (len(rows) - len(fits))
+    return Shapes(np.stack(rows), np.array(fits, np.int16))
+
+
+def _lead_back(rows: list[npt.NDArray[np.uint16]], first: bytes, repeated: bytes, last: bytes) -> None:
+    """From the beginning by these bytes to the beginning, unless they mean something."""
+    state = FIRST
+    for byte in first:
+        if rows[state][byte] != DEAD:
+            return
+        rows[state][byte] = len(rows)
+        state = len(rows)
+        rows.append(np.zeros(256, np.uint16))
+    for byte in repeated:
+        rows[state][byte] = state
+    for byte in last:
+        rows[state][byte] = FIRST
 
 
 def _complete(places: frozenset[tuple[int, int]], ladders: list[tuple[Step, ...]]) -> int:

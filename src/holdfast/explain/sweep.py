@@ -47,6 +47,8 @@ class Swept:
     """Those after it that belong to none, blank ones apart."""
     end: int
     """Up to where that is: the beginning of the last record if that was held back."""
+    stop: int
+    """Where what belongs to the last record ends; it may be after `end`."""
     starts: npt.NDArray[np.int64]
     formats: npt.NDArray[np.int64]
     looks: npt.NDArray[np.int64]
@@ -86,9 +88,30 @@ def sweep(
     """Of the lines that begin in [begin, end), where a line begins at `begin`. Lines after that which belong to the last record
     are only searched. `hold_last`: the last record is left for later, because it may go on after what is here."""
     room = (data.size - begin) // 2 + 2
+    while True:
+        swept = _with_room(room, data, begin, end, mode, shapes, literals, wrappers, compiled=compiled, hold_last=hold_last)
+        if swept is not None:
+            return swept
+        room *= 2  # literals that are very short, and many
+
+
+def _with_room(
+    room: int,
+    data: npt.NDArray[np.uint8],
+    begin: int,
+    end: int,
+    mode: Mode,
+    shapes: Shapes,
+    literals: Literals,
+    wrappers: Shapes,
+    *,
+    compiled: bool,
+    hold_last: bool,
+) -> Swept | None:
+    """None if there was too little of it."""
     starts, formats, looks, start_lines = (np.empty(room, np.int64) for _ in range(4))
     hits = tuple(np.empty(room, np.int64) for _ in range(5))
-    counts = np.zeros(9, np.int64)
+    counts = np.zeros(10, np.int64)
     tables = (
         wrappers.next.reshape(-1),
         wrappers.fits,
@@ -108,13 +131,16 @@ def sweep(
         plain: Callable[..., None] = _sweep
         listed = (table.tolist() for table in tables)
         plain(data.tobytes(), data.size, begin, end, int(mode), *listed, *literal_numbers, room, *filled)
-    lines, lead, stray, records, found, last_start, *at_last = (int(count) for count in counts)
+    lines, lead, stray, records, found, stop, last_start, *at_last = (int(count) for count in counts)
+    if found == room:
+        return None
     if hold_last and records:
-        end, records = last_start, records - 1
+        end = stop = last_start
+        records -= 1
         lines, stray, found = at_last
     of_records = (array[:records].copy() for array in (starts, formats, looks, start_lines))
     of_hits = (array[:found].copy() for array in hits)
-    return Swept(lines, lead, stray, end, *of_records, *of_hits)
+    return Swept(lines, lead, stray, end, stop, *of_records, *of_hits)
 
 
 @functools.cache
@@ -137,6 +163,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
     mask = (1 << 62) - 1
     at = begin
     lines = 0
+    line_number = 0
     lead = 0
     stray = 0
     records = 0
@@ -178,6 +205,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
                         fits = shape_fits[state]  # better than any before
                     probe += 1
         if line >= end and (fits >= 0 or not inside):
+            at = line
             break  # only what belongs to the last record is looked at
         # A frame of a stack trace says nothing that anybody looks for.
         frame = not blank and fits < 0 and at + 3 < size and data[at] == 97 and data[at + 1] == 116 and data[at + 2] == 32
@@ -225,7 +253,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
                     hit_literals[found_count] = found[ending]
                     hit_records[found_count] = records - 1 if inside else -1
                     hit_line_starts[found_count] = line
-                    hit_lines[found_count] = lines
+                    hit_lines[found_count] = line_number
                     found_count += 1
                     ending = shorter[ending]
             kind = classes[byte]
@@ -245,6 +273,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
                 token = 7
             looks[records - 1] = ((look ^ token) * 1000003) & mask
         at += 1
+        line_number += 1
         if line < end:
             lines += 1
     counts[0] = lines
@@ -252,7 +281,8 @@ def _sweep(  # noqa: PLR0912, PLR0915
     counts[2] = stray
     counts[3] = records
     counts[4] = found_count
-    counts[5] = last_start
-    counts[6] = last_lines
-    counts[7] = last_stray
-    counts[8] = last_found
+    counts[5] = min(at, size)
+    counts[6] = last_start
+    counts[7] = last_lines
+    counts[8] = last_stray
+    counts[9] = last_found
