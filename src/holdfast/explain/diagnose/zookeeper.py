@@ -12,6 +12,10 @@ TOGETHER_MS = 100
 """Clocks that are kept in step differ by less."""
 APART_MS = 2000
 """Servers that are started together are started within this time."""
+STARTING_MS = 30_000
+"""A server that was just started may look in vain for its leader."""
+DOWN_MS = 120_000
+"""A server that was ended is back within this time."""
 
 
 def simultaneous_stall(case: Case) -> Iterator[Found]:
@@ -77,15 +81,50 @@ def follower_partitioned(case: Case) -> Iterator[Found]:
     for lost in case.all("zk-follower-failed"):
         seen = [one for one in case.near(lost, 30_000, 60_000, "zk-peer-lost") if one.component != lost.component]
         broken = case.near(lost, 60_000, 60_000, "zk-quorum-lost")
-        if seen and not broken and lost.component not in stalled:
+        if seen and not broken and lost.component not in stalled and not _ended(case, lost, seen[0]):
             facts = {"server": lost.component, "leader": seen[0].component}
             yield Found("zk-follower-partitioned", 0.8, (lost, *seen), facts, symptom=lost)
             return
 
 
+def _ended(case: Case, lost: Happening, seen: Happening) -> bool:
+    """A leader that closes the connection, or starts, was not cut off. A network that is cut ends nothing in order."""
+    both = (lost.component, seen.component)
+    started = [one for one in case.near(lost, STARTING_MS, DOWN_MS, "zk-server-started") if one.component in both]
+    return lost.of("cause").endswith("EOFException") or bool(started)
+
+
 def quorum_lost(case: Case) -> Iterator[Found]:
-    if lost := case.all("zk-quorum-lost"):
-        yield Found("zk-quorum-lost", 0.85, tuple(lost), symptom=lost[0])
+    lost = case.all("zk-quorum-lost")
+    if lost:
+        how = "A leader had too few followers left and stepped down."
+        yield Found("zk-quorum-lost", 0.85, tuple(lost), {"how": how}, symptom=lost[0])
+    for again in _most_at_once(case):
+        how = f"{', '.join(sorted({one.component for one in again}))} were started again together: all of them had been down."
+        yield Found("zk-quorum-lost", 0.75, tuple(again), {"how": how}, symptom=again[0])
+
+
+def _most_at_once(case: Case) -> list[list[Happening]]:
+    """More than half of the servers, back within a moment."""
+    servers = {one.component for one in case.happenings if one.event.system == "zookeeper"}
+    groups: list[list[Happening]] = []
+    for one in _again(case):
+        if groups and one.begin_ms - groups[-1][0].begin_ms <= APART_MS:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [group for group in groups if 2 * len({one.component for one in group}) > max(len(servers), 2)]
+
+
+def _again(case: Case) -> list[Happening]:
+    """Servers that start where they were seen before."""
+    seen: set[str] = set()
+    again: list[Happening] = []
+    for one in case.happenings:
+        if one.kind == "zk-server-started" and one.component in seen:
+            again.append(one)
+        seen.add(one.component)
+    return again
 
 
 def session_expired(case: Case) -> Iterator[Found]:
@@ -97,12 +136,8 @@ def session_expired(case: Case) -> Iterator[Found]:
 
 def rolling_restart(case: Case) -> Iterator[Found]:
     """Servers that come back one after the other, where others were up before."""
-    seen: set[str] = set()
-    again: list[Happening] = []
-    for one in case.happenings:
-        if one.kind == "zk-server-started" and one.component in seen:
-            again.append(one)
-        seen.add(one.component)
+    at_once = {id(one) for group in _most_at_once(case) for one in group}
+    again = [one for one in _again(case) if id(one) not in at_once]
     servers = {one.component for one in again}
     if len(servers) > 1 and again[-1].begin_ms - again[0].begin_ms > APART_MS:
         yield Found("zk-rolling-restart", 0.8, tuple(again), {"count": len(servers)}, symptom=again[0])
