@@ -49,15 +49,28 @@ class Daemon:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def logged(self, text: str) -> bool:
+        """Since this process was started."""
+        return text.encode() in self.log.read_bytes()[self._began :]
+
     def until_logged(self, text: str) -> None:
         def there() -> bool:
-            assert self._process.poll() is None, self.log.read_text(errors="replace")[-3000:]
-            return text.encode() in self.log.read_bytes()[self._began :]
+            assert self.alive, self.log.read_text(errors="replace")[-3000:]
+            return self.logged(text)
 
         eventually(there, READY_S, f"'{text}' in {self.log}")
 
     def executors(self) -> list[int]:
         return [pid for pid in children_of(self.pid) if EXECUTOR in command_of(pid)]
+
+    def stop(self) -> None:
+        """In order."""
+        self._process.terminate()
+        self._process.wait(READY_S)
 
     def kill(self) -> None:
         """With the executors that it has started. An executor whose Worker is dead would end by itself, a little later."""

@@ -29,15 +29,15 @@ _BUILD = Path(__file__).parents[2] / ".build"
 
 def jars_of(version: str) -> Path:
     """The directory of a broker's jars. Refused with one sentence if there is neither a cache nor a way to fill it."""
-    return _cached(f"kafka-{version}", (f"org.apache.kafka:kafka_2.13:{version}", *_LOGGING[version]), with_their_own=True)
+    return cached(f"kafka-{version}", (f"org.apache.kafka:kafka_2.13:{version}", *_LOGGING[version]), with_their_own=True)
 
 
 def connector_jars() -> list[Path]:
     """What a Spark of the tests needs to read from Kafka. Everything else that they need is Spark's already."""
-    return sorted(_cached("spark-kafka-connector", _CONNECTOR, with_their_own=False).glob("*.jar"))
+    return sorted(cached("spark-kafka-connector", _CONNECTOR, with_their_own=False).glob("*.jar"))
 
 
-def _cached(name: str, artifacts: tuple[str, ...], *, with_their_own: bool) -> Path:
+def cached(name: str, artifacts: tuple[str, ...], *, with_their_own: bool) -> Path:
     directory = _BUILD / name
     _BUILD.mkdir(exist_ok=True)
     with (_BUILD / f".{name}.lock").open("w") as lock:

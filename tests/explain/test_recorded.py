@@ -1,0 +1,73 @@
+"""Logs of real faults: what was done to the processes is found, and in those of healthy runs nothing is."""
+
+import gzip
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast.explain.library import library
+from tests.explain.asked import asked
+
+RECORDED = Path(__file__).with_name("recorded")
+# What a machine's own names look like: see `record/keeping.py`.
+_OF_A_MACHINE = re.compile(rb"/tmp/|/root\b|/home/|pytest-")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    name: str
+    must: frozenset[str]
+    may: frozenset[str]
+
+    @property
+    def directory(self) -> Path:
+        return RECORDED / self.name
+
+    def found(self) -> Counter[str]:
+        return Counter(one.signature for one in asked(self.directory).diagnoses)
+
+
+def labelled() -> list[Labelled]:
+    told = tomllib.loads((RECORDED / "labels.toml").read_text())
+    return [
+        Labelled(name, frozenset(case["must"]), frozenset(case.get("may", ())) | frozenset(case["must"]))
+        for name, case in told.items()
+    ]
+
+
+CASES = labelled()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_was_done_is_found_and_nothing_else(case: Labelled) -> None:
+    found = set(case.found())
+    assert case.must <= found, "missed"
+    assert found <= case.may, "made up"
+
+
+def test_precision_and_recall_over_what_was_recorded(report: Callable[[str], None]) -> None:
+    right = wrong = missed = 0
+    for case in CASES:
+        found = set(case.found())
+        right += len(found & case.must)
+        wrong += len(found - case.may)
+        missed += len(case.must - found)
+    precision, recall = right / (right + wrong), right / (right + missed)
+    report(f"explain: {len(CASES)} recordings of real runs, precision {precision:.3f}, recall {recall:.3f}")
+    assert (precision, recall) == (1, 1)
+
+
+def test_every_recording_has_labels_and_every_label_is_a_signature() -> None:
+    assert {case.name for case in CASES} == {one.name for one in RECORDED.iterdir() if one.is_dir()}
+    assert {signature for case in CASES for signature in case.may} <= set(library().signatures)
+    assert sum(not case.may for case in CASES) >= 3, "runs in which nothing happened"
+
+
+def test_recordings_name_no_machine() -> None:
+    for file in RECORDED.rglob("*.gz"):
+        assert not (told := _OF_A_MACHINE.search(gzip.decompress(file.read_bytes()))), f"{file.name}: {told}"
