@@ -9,6 +9,8 @@ from holdfast.explain.rule import Rule
 
 SLACK_MS = 50
 """Lines of one instant may be written in any order."""
+SECOND_MS = 1000
+"""A line that tells whole seconds may be of any moment of that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,35 @@ class Causes:
         return None
 
     def _before(self, kind: str, number: int, effect: Happening, rule: Rule) -> Iterable[int]:
-        numbers, begins = self._by_kind.get(kind, []), self._begins.get(kind, [])
-        first = bisect.bisect_left(begins, effect.begin_ms - rule.within_ms)
-        last = bisect.bisect_right(begins, effect.begin_ms + SLACK_MS)
-        for found in numbers[first:last]:
+        slack_ms = SECOND_MS if effect.begin_ms % SECOND_MS == 0 else SLACK_MS
+        for found in self._between(kind, self._since_ms(effect, rule), effect.begin_ms + slack_ms):
             cause = self._all[found]
             alike = all(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.same)
             # Of two of which each could be the other's cause, it is the one that comes first.
             first_of_both = (cause.begin_ms, found) < (effect.begin_ms, number) or cause.kind not in rule.effect
-            if found != number and alike and first_of_both:
+            if found != number and alike and first_of_both and not self._otherwise(cause, rule):
                 yield found
+
+    def _since_ms(self, effect: Happening, rule: Rule) -> int:
+        """The earliest that a cause may be."""
+        earliest = effect.begin_ms - rule.within_ms
+        mine = [other.begin_ms for other in self._near(rule.since, earliest, effect.begin_ms - 1) if _of_one(other, effect)]
+        return max([earliest, *mine])
+
+    def _otherwise(self, cause: Happening, rule: Rule) -> bool:
+        """Whether something else explains that it is there."""
+        before = self._near(rule.unless, cause.begin_ms - rule.within_ms, cause.begin_ms)
+        return any(other.component == cause.component for other in before)
+
+    def _near(self, kinds: Iterable[str], first_ms: int, last_ms: int) -> Iterable[Happening]:
+        return (self._all[found] for kind in kinds for found in self._between(kind, first_ms, last_ms))
+
+    def _between(self, kind: str, first_ms: int, last_ms: int) -> list[int]:
+        numbers, begins = self._by_kind.get(kind, []), self._begins.get(kind, [])
+        return numbers[bisect.bisect_left(begins, first_ms) : bisect.bisect_right(begins, last_ms)]
+
+
+def _of_one(other: Happening, effect: Happening) -> bool:
+    """Of one client: a process may have several, each with its session."""
+    sessions = {other.of("session"), effect.of("session")} - {""}
+    return other.component == effect.component and len(sessions) < 2

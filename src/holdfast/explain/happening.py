@@ -12,6 +12,9 @@ NEVER_FOLDED = frozenset({"zk-server-started", "client-connected", "kafka-regist
 """What is back was away before, however soon that is."""
 
 
+_TELLS_APART = ("job", "session", "partition", "state", "broker", "peer")
+
+
 @dataclass(frozen=True, slots=True)
 class Happening:
     event: Event
@@ -35,7 +38,7 @@ class Happening:
     def key(self) -> tuple[str, ...]:
         """What makes two of them the same but for the time."""
         told = self.event.fields
-        return (self.kind, self.component, *(told.get(name, "") for name in ("job", "session", "partition", "state", "broker")))
+        return (self.kind, self.component, *(told.get(name, "") for name in _TELLS_APART))
 
 
 def folded(happenings: Iterable[Happening]) -> list[Happening]:

@@ -13,6 +13,10 @@ class Rule:
     effect: frozenset[str]
     within_ms: int
     same: tuple[str, ...]
+    since: frozenset[str]
+    """What was before the last of these, where the effect is, is no cause."""
+    unless: frozenset[str]
+    """What one of these was just before, where the cause is, is no cause."""
     says: str
 
 
@@ -27,6 +31,8 @@ def rules_in(document: Mapping[str, Any], where: str) -> list[Rule]:
                     effect=frozenset(table["effect"]),
                     within_ms=int(within.removesuffix("s")) * 1000,
                     same=tuple(table.get("same", ())),
+                    since=frozenset(table.get("since", ())),
+                    unless=frozenset(table.get("unless", ())),
                     says=table["says"],
                 )
             )

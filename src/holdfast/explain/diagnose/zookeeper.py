@@ -140,7 +140,18 @@ def rolling_restart(case: Case) -> Iterator[Found]:
     again = [one for one in _again(case) if id(one) not in at_once]
     servers = {one.component for one in again}
     if len(servers) > 1 and again[-1].begin_ms - again[0].begin_ms > APART_MS:
-        yield Found("zk-rolling-restart", 0.8, tuple(again), {"count": len(servers)}, symptom=again[0])
+        missed = [one for start in again for one in _missed(case, start)]
+        yield Found("zk-rolling-restart", 0.8, (*missed, *again), {"count": len(servers)}, symptom=again[0])
+
+
+def _missed(case: Case, start: Happening) -> list[Happening]:
+    """Who noticed last that this server was gone: it says nothing of that itself."""
+    gone = [
+        one
+        for one in case.near(start, STARTING_MS, 0, "zk-peer-lost", "zk-follower-failed")
+        if one.component != start.component
+    ]
+    return gone[-1:]
 
 
 SIGNATURES = (simultaneous_stall, disk_stall, follower_partitioned, quorum_lost, session_expired, rolling_restart)
