@@ -2,11 +2,12 @@
 
 import argparse
 import gzip
+import platform
 import re
 import socket
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 # Of a line that begins a record, and of one that is JSON.
@@ -18,29 +19,29 @@ REPOSITORY = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Scrub:
-    """What stands for something of this machine, longest first."""
+    """What is of this machine, and what is written for it: longest first."""
 
-    paths: tuple[tuple[bytes, bytes], ...]
-    hosts: tuple[bytes, ...] = field(default_factory=lambda: (socket.gethostname().encode(),))
+    pairs: tuple[tuple[bytes, bytes], ...]
 
     @classmethod
     def of(cls, scratch: Path, *more: tuple[str, str]) -> "Scrub":
         known = (
             (str(scratch), "/srv"),
-            (str(Path(sys.prefix)), "/opt/python"),
+            (sys.prefix, "/opt/python"),
             (str(REPOSITORY), "/opt/holdfast"),
             (str(Path.home()), "/srv/home"),
             (tempfile.gettempdir(), "/srv/scratch"),
+            (socket.gethostname(), "node-1"),
+            (platform.release(), "6.1.0"),
             *more,
         )
-        paths = [(old.rstrip("/").encode(), new.encode()) for old, new in known]
-        return cls(tuple(sorted(paths, key=lambda pair: -len(pair[0]))))
+        pairs = [(old.rstrip("/").encode(), new.encode()) for old, new in known]
+        return cls(tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
 
     def __call__(self, data: bytes) -> bytes:
-        for old, new in self.paths:
-            data = re.sub(re.escape(old) + rb"(?![\w.-])", new, data)
-        for host in self.hosts:
-            data = re.sub(rb"(?<![\w.-])" + re.escape(host) + rb"(?![\w-])", b"node-1", data)
+        """Only whole names: a short one may be a part of any word."""
+        for old, new in self.pairs:
+            data = re.sub(rb"(?<![\w.-])" + re.escape(old) + rb"(?![\w-])", new, data)
         return data
 
 
