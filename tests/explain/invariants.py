@@ -30,8 +30,8 @@ def counts_add_up(answer: Answer, files: list[Mutant]) -> None:
             assert counts.lines == lines_of(one.data)
         assert counts.records + counts.unparsed_lines <= counts.lines
     assert sum(look.count for look in found.looks) + found.other_records == found.counts.records
-    assert len(found.events) + found.dropped.total() == found.counts.events
-    dated = sum(event.ms is not None for event in found.events)
+    assert sum(1 + event.again for event in found.events) + found.dropped.total() == found.counts.events
+    dated = sum(1 + event.again for event in found.events if event.ms is not None)
     assert sum(one.count for one in answer.happenings) == dated
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.explain import said, split
 from holdfast.explain import scan as scanning
-from holdfast.explain import split
+from holdfast.explain.explain import answer as explained
 from holdfast.explain.gathered import gathered
 from holdfast.explain.inputs import Input
 from holdfast.explain.library import library
@@ -37,8 +38,8 @@ def summed(path: Path, size: int, step: int) -> tuple[object, ...]:
     """Of a file that is cut into ranges of `step` bytes."""
     ranges = [split.Range(0, str(path), "", begin, min(begin + step, size)) for begin in range(0, size, step)]
     all = gathered([Input(str(path), "x", size)], [scanning.scan(range, KNOWN, compiled=True) for range in ranges])
-    events = [(event.kind, event.offset, event.line, event.ms) for event in all.events]
-    return all.counts, events, sorted((look.look, look.count) for look in all.looks), all.other_records
+    events = [(event.kind, event.offset, event.line, event.ms, event.again, event.again_ms) for event in all.events]
+    return all.counts, events, all.dropped, sorted((look.look, look.count) for look in all.looks), all.other_records
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -138,11 +139,40 @@ def test_what_comes_back_is_bounded_and_what_does_not_is_counted(tmp_path: Path)
                     f"{'uvwxyz'[n // 100 % 6]} here\n" for n in range(600))  # fmt: skip
     (tmp_path / "x.log").write_text("".join(line.format(minute) for minute in (1, 2) for _ in range(200)) + kinds)
     found = read(tmp_path / "x.log")
-    assert len(found.events) == 2 * scanning.EVENTS_PER_MINUTE
+    assert len(found.events) == 2 * said.EVENTS_PER_MINUTE
     assert found.counts.events == 400
-    assert sorted(found.dropped.values()) == [200 - scanning.EVENTS_PER_MINUTE] * 2
+    assert sorted(event.again for event in found.events)[-3:] == [0] + [200 - said.EVENTS_PER_MINUTE] * 2
     assert len(found.looks) == scanning.LOOKS_MAX
     assert sum(look.count for look in found.looks) + found.other_records == found.counts.records == 1000
+
+
+def test_a_line_of_which_there_are_200_000_in_a_minute_is_kept_50_times_and_told_as_often_as_it_was_said(
+    tmp_path: Path,
+) -> None:
+    lost = (
+        "2016-01-19 13:13:{:02d},{:03d} - INFO  [main-SendThread:ClientCnxn@1] - Unable to read additional data from server "
+        "sessionid 0x{}, likely server has closed socket\n"
+    )
+    lines = [lost.format(n // 4000, n // 4 % 1000, 7 if n % 1000 else n % 7 + 1) for n in range(200_000)]
+    (tmp_path / "x.log").write_text("".join(lines))
+    answer = explained(read(tmp_path / "x.log", compiled=True), KNOWN)
+    assert len(answer.gathered.events) == said.EVENTS_PER_MINUTE
+    assert answer.gathered.counts.events == 200_000
+    told = {one.of("session"): one for one in answer.happenings}
+    assert told["0x7"].count == sum("sessionid 0x7," in line for line in lines)
+    assert told["0x7"].last_ms - told["0x7"].begin_ms == 49_999, "to the last of them, and not to the last that is kept"
+    assert sum(one.count for one in answer.happenings) + answer.gathered.dropped.total() == 200_000
+    assert answer.notes == ["199,950 events are only counted: of each kind, the first 50 of a minute of a file are kept"]
+
+
+def test_repetitions_of_more_kinds_than_are_counted_one_by_one_are_counted_together(tmp_path: Path) -> None:
+    expired = RECORD.format(1, 1, "Expiring session 0x{:x}, timeout of 6000ms exceeded")
+    (tmp_path / "x.log").write_text("".join(expired.format(n % 3000) for n in range(9000)))
+    found = read(tmp_path / "x.log")
+    assert len(found.events) == said.EVENTS_PER_MINUTE
+    assert [event.again for event in found.events] == [2] * said.EVENTS_PER_MINUTE
+    assert found.dropped.total() == 9000 - 3 * said.EVENTS_PER_MINUTE
+    assert found.counts.events == 9000
 
 
 @settings(max_examples=150, deadline=None)
@@ -162,7 +192,7 @@ def test_noise_never_breaks_it_and_the_counts_add_up(
     assert counts.bytes == len(data)
     assert counts.lines == data.count(b"\n") + (len(data) > 0 and not data.endswith(b"\n"))
     assert sum(look.count for look in found.looks) + found.other_records == counts.records
-    assert counts.events == len(found.events) + found.dropped.total()
+    assert counts.events == sum(1 + event.again for event in found.events) + found.dropped.total()
     assert counts.records + counts.unparsed_lines <= counts.lines
     assert Counter(event.file for event in found.events).keys() <= {0}
 

@@ -96,7 +96,7 @@ def _answer(paths: tuple[str, ...], added: tuple[str, ...], master: str, conf: d
     files = inputs(paths)
     try:
         with _told(sum(file.size for file in files)) as told, spark(master, conf) as session:
-            return answer(gathered(files, scanned(session, files, added, told)), known)
+            return answer(gathered(files, scanned(session, files, known.added, told)), known)
     finally:
         for file in files:
             if file.spooled:

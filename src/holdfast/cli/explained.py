@@ -49,7 +49,7 @@ def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console)
     _indented(console, Text("seen in:", style="bold"))
     for happening in one.evidence[:EVIDENCE_SHOWN]:
         event = happening.event
-        times = f" ({happening.count} times)" if happening.count > 1 else ""
+        times = f" ({happening.count:,} times)" if happening.count > 1 else ""
         where = f"{plain(answer.gathered.files[event.file])}:{event.line}{times}  "
         _indented(console, Text.assemble((where, "dim"), plain(event.text)), 2)
     if len(one.evidence) > EVIDENCE_SHOWN:

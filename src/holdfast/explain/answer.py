@@ -11,7 +11,7 @@ from holdfast.explain.event import Event
 from holdfast.explain.gathered import Gathered
 from holdfast.explain.happening import Happening
 from holdfast.explain.moment import SOME_YEAR, SOME_YEAR_MS, stamp
-from holdfast.explain.scan import EVENTS_PER_MINUTE
+from holdfast.explain.said import EVENTS_PER_MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Answer:
         """What whoever reads it should know about the answer itself."""
         found = list(self.gathered.troubles)
         files = self.gathered.files
-        if more := self.gathered.dropped.total():
+        if more := self.gathered.counts.events - len(self.gathered.events):
             found.append(
                 f"{more:,} events are only counted: of each kind, the first {EVENTS_PER_MINUTE} of a minute of a file are kept"
             )
@@ -78,7 +78,7 @@ class Answer:
             "advice": one.advice,
             "root": one.root,
             "issues": list(one.issues),
-            "evidence": [self.evidence(happening.event) for happening in one.evidence],
+            "evidence": [{**self.evidence(happening.event), "count": happening.count} for happening in one.evidence],
             "chain": [
                 {
                     "time": stamp(link.happening.begin_ms),

@@ -35,8 +35,10 @@ class Clocks:
     """Those whose day is not known."""
 
     def at(self, event: Event) -> int | None:
-        clock = clock_of(event)
-        return None if event.ms is None else event.ms + self.day_ms.get(clock, 0) + self.moved_ms.get(clock, 0)
+        return None if event.ms is None else self.right(clock_of(event), event.ms)
+
+    def right(self, clock: Clock, ms: int) -> int:
+        return ms + self.day_ms.get(clock, 0) + self.moved_ms.get(clock, 0)
 
 
 def clock_of(event: Event) -> Clock:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+FOLDED_BY = ("job", "session", "partition", "state", "broker", "peer")
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -27,6 +29,19 @@ class Event:
     actor: str = ""
     """Whom the line itself names as the one it is about: a server, a JobManager."""
     fields: Mapping[str, str] = field(default_factory=dict)
+    again: int = 0
+    """How many more like it there were in its minute that are not kept,"""
+    again_ms: int | None = None
+    """and when the last of them was written."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What makes two of a kind the same but for the time."""
+        return tuple(self.fields.get(name, "") for name in FOLDED_BY)
+
+    @property
+    def like(self) -> "Like":
+        return Like(self.kind, self.minute, self.format, self.actor, self.told)
 
     @property
     def minute(self) -> int:
@@ -36,8 +51,19 @@ class Event:
         """On another line. Every event of a large log comes by here: by hand this is four times as fast as `replace`."""
         return Event(
             self.kind, self.system, self.says, self.file, self.offset, line, self.text, self.ms, self.zoned, self.dated,
-            self.duration_ms, self.format, self.level, self.actor, self.fields,
+            self.duration_ms, self.format, self.level, self.actor, self.fields, self.again, self.again_ms,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """What events of a file have in common that are repetitions of each other."""
+
+    kind: str
+    minute: int
+    format: str
+    actor: str
+    told: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

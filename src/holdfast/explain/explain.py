@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.explain.answer import Answer
 from holdfast.explain.causes import Causes
-from holdfast.explain.clocks import QUARTER_MS, Clocks, clocks
+from holdfast.explain.clocks import QUARTER_MS, Clocks, clock_of, clocks
 from holdfast.explain.component import Component, components
 from holdfast.explain.diagnose import Case, diagnoses
 from holdfast.explain.diagnose.case import Skew
@@ -21,7 +21,8 @@ def answer(gathered: Gathered, library: Library) -> Answer:
         at = aligned.at(event)
         if at is not None:  # what nothing dates can be shown, and not be reasoned with
             owner = owners[event.file, event.offset]
-            happenings.append(Happening(event, owner.name, at - event.duration_ms, at))
+            last = aligned.right(clock_of(event), event.again_ms) if event.again_ms is not None else 0
+            happenings.append(Happening(event, owner.name, at - event.duration_ms, at, 1 + event.again, last))
     in_order = folded(happenings)
     case = Case.of(in_order, Causes(in_order, library.rules), tuple(_skews(aligned, owners, in_order)))
     return Answer(gathered, aligned, owners, tuple(in_order), tuple(diagnoses(case, library.signatures)))

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from holdfast.explain.event import Event, Look
+from holdfast.explain.event import Event, Like, Look
 from holdfast.explain.inputs import Input
-from holdfast.explain.scan import EVENTS_PER_MINUTE, Scanned
+from holdfast.explain.said import EVENTS_PER_MINUTE, NONE_OVER, Over
+from holdfast.explain.scan import Scanned
 from holdfast.explain.sweep import Mode
 
 
@@ -28,7 +29,7 @@ class Gathered:
     events: tuple[Event, ...]
     """In the order of files and of lines."""
     dropped: Counter[tuple[int, str, int]]
-    """(file, kind, minute) → events that there were more."""
+    """(file, kind, minute) → events that are neither kept nor repetitions of one that is."""
     looks: tuple[Look, ...]
     """The commonest first. With `other_records` they add up to the records."""
     other_records: int
@@ -41,6 +42,7 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
     events: list[Event] = []
     dropped: Counter[tuple[int, str, int]] = Counter()
     kept: Counter[tuple[int, str, int]] = Counter()
+    over: dict[tuple[int, Like], Over] = {}
     looks: dict[int, Look] = {}
     other = 0
     troubles: list[str] = []
@@ -53,8 +55,12 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
                 kept[key] += 1
                 if kept[key] <= EVENTS_PER_MINUTE:
                     events.append(event.numbered(event.line + before.lines + 1))
-                else:
+                elif event.duration_ms:
                     dropped[key] += 1
+                else:
+                    over[number, event.like] = over.get((number, event.like), NONE_OVER).and_more(1, event.ms)
+            for like, more in said.over.items():
+                over[number, like] = over.get((number, like), NONE_OVER).and_more(more.count, more.last_ms)
         for look in one.looks.values():
             known = looks.get(look.look)
             looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
@@ -63,6 +69,7 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
         begun[number] |= one.begun
         if one.trouble:
             troubles.append(f"{inputs[number].name}: {one.trouble}")
+    _repeat(events, over, dropped)
     return Gathered(
         tuple(one.name for one in inputs),
         _sum(of_files),
@@ -73,6 +80,17 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
         other,
         tuple(troubles),
     )
+
+
+def _repeat(events: list[Event], over: dict[tuple[int, Like], Over], dropped: "Counter[tuple[int, str, int]]") -> None:
+    """What is not kept is told with the last one that is like it."""
+    last = {(event.file, event.like): at for at, event in enumerate(events) if not event.duration_ms} if over else {}
+    for (file, like), more in over.items():
+        at = last.get((file, like))
+        if at is None:
+            dropped[file, like.kind, like.minute] += more.count
+        else:
+            events[at] = replace(events[at], again=more.count, again_ms=more.last_ms)
 
 
 def _with(before: Counts, one: Scanned, *, begun: bool) -> Counts:

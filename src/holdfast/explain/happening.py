@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.explain.event import Event
 
@@ -10,9 +10,6 @@ FOLDED_WITHIN_MS = 60_000
 """The same again within this time is a repetition."""
 NEVER_FOLDED = frozenset({"zk-server-started", "client-connected", "kafka-registered-again"})
 """What is back was away before, however soon that is."""
-
-
-_TELLS_APART = ("job", "session", "partition", "state", "broker", "peer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,7 @@ class Happening:
     @property
     def key(self) -> tuple[str, ...]:
         """What makes two of them the same but for the time."""
-        told = self.event.fields
-        return (self.kind, self.component, *(told.get(name, "") for name in _TELLS_APART))
+        return self.kind, self.component, *self.event.told
 
 
 def folded(happenings: Iterable[Happening]) -> list[Happening]:
@@ -46,15 +42,14 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
     open_: dict[tuple[str, ...], int] = {}
     found: list[Happening] = []
     for one in sorted(happenings, key=lambda one: (one.begin_ms, one.end_ms, one.event.file, one.event.offset)):
+        last_ms = max(one.begin_ms, one.last_ms)
         at = open_.get(one.key)
         if at is not None and _repeats(found[at], one):
             before = found[at]
-            found[at] = Happening(
-                before.event, before.component, before.begin_ms, before.end_ms, before.count + one.count, one.begin_ms
-            )
+            found[at] = replace(before, count=before.count + one.count, last_ms=max(before.last_ms, last_ms))
             continue
         open_[one.key] = len(found)
-        found.append(Happening(one.event, one.component, one.begin_ms, one.end_ms, one.count, one.begin_ms))
+        found.append(replace(one, last_ms=last_ms))
     return found
 
 

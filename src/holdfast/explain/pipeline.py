@@ -1,15 +1,18 @@
 """Scanning on Spark: a task for each part of the input, a row for each range. The same on a laptop and on a cluster."""
 
 import pickle
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import Refused
 from holdfast.explain.inputs import Input
-from holdfast.explain.library import library
+from holdfast.explain.library import Added, library_of
 from holdfast.explain.scan import Scanned, scan
-from holdfast.explain.split import Task, tasks
+from holdfast.explain.session import is_local
+from holdfast.explain.split import Range, Task, tasks
 from holdfast.explain.sweep import COMPILED_FROM_BYTES
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_EVERY_S = 0.1
+_MISSING = re.compile(r"No module named '([\w.]+)'|to read large logs, (numba) is needed")
+_RAISED = re.compile(r"^(?:Caused by: )?((?:[\w.]+\.)?\w*(?:Error|Exception)): (\S.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +30,52 @@ class Progress:
     of: int
 
 
-def scanned(
-    spark: "SparkSession", inputs: list[Input], added: tuple[str, ...], told: Callable[[Progress], None]
-) -> list[Scanned]:
-    """Every range of the inputs, in order. `added`: files with formats and events of the user's own."""
+def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Callable[[Progress], None]) -> list[Scanned]:
+    """Every range of the inputs. `added`: formats and events of the user's own."""
     work = tasks(inputs)
+    compiled = sum(one.size for one in inputs) >= COMPILED_FROM_BYTES
+    if is_local(spark.sparkContext.master or ""):
+        return _by_spark(spark, work, added, compiled, told)
+    here, there = _dealt(work, inputs)
+    found = _by_spark(spark, there, added, compiled, told)
+    _check_opened(found, inputs)
+    return [*found, *(scan(range, library_of(added), compiled=compiled) for range in here)]
+
+
+def _dealt(work: list[Task], inputs: list[Input]) -> tuple[list[Range], list[Task]]:
+    """Copies that were made here are read here: workers on other machines cannot see them."""
+    here = [range for task in work for range in task if inputs[range.file].spooled]
+    there = [tuple(range for range in task if not inputs[range.file].spooled) for task in work]
+    return here, [task for task in there if task]
+
+
+def _check_opened(found: Iterable[Scanned], inputs: list[Input]) -> None:
+    """A file that was there when it was named, and that a worker cannot open, is on this machine alone."""
+    for one in found:
+        file = inputs[one.range.file]
+        if not one.opened and not file.remote:
+            raise Refused(
+                f"{file.name} is not there for Spark's workers, which read files themselves: put it on storage that all of "
+                "them share, or leave out --master"
+            )
+
+
+def _by_spark(
+    spark: "SparkSession", work: list[Task], added: Added, compiled: bool, told: Callable[[Progress], None]
+) -> list[Scanned]:
     if not work:
         return []
-    compiled = sum(one.size for one in inputs) >= COMPILED_FROM_BYTES
     rows = spark.range(0, len(work), 1, len(work)).mapInArrow(_scanner(work, added, compiled), "task long, found binary")
     collected = _collected(spark, rows, len(work), told)
     in_order = sorted(collected, key=lambda row: row["task"])
     return [found for row in in_order for found in pickle.loads(row["found"])]
 
 
-def _scanner(work: list[Task], added: tuple[str, ...], compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _scanner(work: list[Task], added: Added, compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def scan_tasks(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         import pyarrow
 
-        known = library(added)
+        known = library_of(added)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 found = pickle.dumps([scan(range, known, compiled=compiled) for range in work[number]])
@@ -57,7 +89,7 @@ def _scanner(work: list[Task], added: tuple[str, ...], compiled: bool) -> Callab
 def _collected(spark: "SparkSession", rows: Any, count: int, told: Callable[[Progress], None]) -> list[Any]:
     """On a thread of its own, so that what is done can be told meanwhile, and Ctrl-C ends it."""
     answer: list[Any] = []
-    trouble: list[BaseException] = []
+    trouble: list[Exception] = []
     over = threading.Event()
     group = "holdfast explain"
 
@@ -65,7 +97,7 @@ def _collected(spark: "SparkSession", rows: Any, count: int, told: Callable[[Pro
         try:
             spark.sparkContext.setJobGroup(group, "holdfast explain", interruptOnCancel=True)
             answer.extend(rows.collect())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except Exception as error:  # noqa: BLE001 - handed to whoever waits
             trouble.append(error)
         finally:
             over.set()
@@ -73,17 +105,29 @@ def _collected(spark: "SparkSession", rows: Any, count: int, told: Callable[[Pro
     threading.Thread(target=collect, daemon=True).start()
     try:
         while not over.wait(LOOK_EVERY_S):
-            told(Progress(_done(spark, group), count))
+            told(Progress(_done(spark), count))
     except BaseException:
         spark.sparkContext.cancelJobGroup(group)
         raise
     if trouble:
-        raise trouble[0]
+        raise Refused(failure(str(trouble[0]))) from trouble[0]
     told(Progress(count, count))
     return answer
 
 
-def _done(spark: "SparkSession", group: str) -> int:
+def _done(spark: "SparkSession") -> int:
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+
+
+def failure(words: str) -> str:
+    """One sentence of the pages that Spark says when a task fails: what was raised last is what began it."""
+    if missing := _MISSING.search(words):
+        module = missing[1] or missing[2]
+        return (
+            f"the Python of Spark's workers has no {module}: it needs numpy, pyarrow and numba (PYSPARK_PYTHON names another)"
+        )
+    raised = _RAISED.findall(words)
+    said = f"{raised[-1][0].rsplit('.', 1)[-1]}: {raised[-1][1]}" if raised else words.strip().split("\n", 1)[0]
+    return f"Spark could not read them: {said}"

@@ -4,14 +4,14 @@ A record belongs to the range that its first byte is in, and so does a line; who
 what belongs to it. What comes back is bounded: so many events of a kind in a minute, and so many looks; the rest is counted.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import IO
 
-from holdfast.explain.event import Event, Look
+from holdfast.explain.event import Look
 from holdfast.explain.inputs import opened
 from holdfast.explain.library import Library
 from holdfast.explain.records import MATCHED_BYTES_MAX, RECORD_BYTES_MAX, SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
+from holdfast.explain.said import Said
 from holdfast.explain.split import Range
 from holdfast.explain.sweep import Mode
 
@@ -19,32 +19,8 @@ BLOCK_BYTES = 4 * 1024 * 1024
 STEP_BYTES = 64 * 1024
 LONG_BYTES = 4 * BLOCK_BYTES
 """A record or a line that is longer is not kept together."""
-EVENTS_PER_MINUTE = 50
-"""Of one kind, in one file."""
 LOOKS_MAX = 500
 _NO_END = 1 << 62
-
-
-@dataclass(slots=True)
-class Said:
-    """Events, so many of a kind in a minute."""
-
-    events: list[Event] = field(default_factory=list)
-    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """(kind, minute) → events that there were more."""
-    kept: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    def add(self, event: Event) -> None:
-        key = event.kind, event.minute
-        if self.kept[key] < EVENTS_PER_MINUTE:
-            self.kept[key] += 1
-            self.events.append(event)
-        else:
-            self.dropped[key] += 1
-
-    @property
-    def total(self) -> int:
-        return len(self.events) + self.dropped.total()
 
 
 @dataclass(slots=True)
@@ -66,6 +42,7 @@ class Scanned:
     looks: dict[int, Look] = field(default_factory=dict)
     other_records: int = 0
     """Those whose looks were too many."""
+    opened: bool = False
     trouble: str = ""
     """Why it was not read to its end, or not as a log."""
 
@@ -82,6 +59,7 @@ def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
     scanned = Scanned(range, Mode.PLAIN)
     try:
         with opened(range.path, range.compression) as file:
+            scanned.opened = True
             sample = file.read(SAMPLE_BYTES)
         scanned.mode = mode_of(sample, library, compiled=compiled)
         if scanned.mode is Mode.PROSE:
@@ -93,7 +71,7 @@ def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
         if not range.begin and not scanned.trouble and is_utf_16(sample):
             scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
     except (OSError, EOFError, ValueError) as error:
-        scanned.trouble = f"not read to its end: {error}"
+        scanned.trouble = f"{'not read to its end' if scanned.opened else 'cannot be read'}: {error}"
     return scanned
 
 
@@ -197,5 +175,5 @@ def _bound(scanned: Scanned) -> None:
     order = sorted(scanned.looks.values(), key=lambda look: (-look.count, look.first_offset))
     scanned.looks = {look.look: look for look in order[:LOOKS_MAX]}
     scanned.other_records = sum(look.count for look in order[LOOKS_MAX:])
-    for said in (scanned.lead, scanned.own):
-        said.kept.clear()
+    scanned.lead.close()
+    scanned.own.close()

@@ -2,17 +2,27 @@
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused
+from holdfast.explain.shipping import package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LAST_WORDS_MAX = 2000
+PYTHON = "PYSPARK_PYTHON"
+_LOCAL = re.compile(r"local(\[.*\])?")
+
+
+def is_local(master: str) -> bool:
+    """Whether what reads is on this machine, in processes of our own."""
+    return _LOCAL.fullmatch(master) is not None
 
 
 @contextlib.contextmanager
@@ -22,10 +32,12 @@ def spark(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]":
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise Refused("PySpark is not installed here: pip install 'holdfast[spark,explain]'") from error
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory(prefix="holdfast-explain-") as directory:
         try:
-            with _stderr_to(said.fileno()):  # which Java inherits
+            with _stderr_to(said.fileno()), _python(conf):  # which Java inherits
                 session = _configured(SparkSession.builder, master, conf).getOrCreate()
+                if not is_local(master):
+                    session.sparkContext.addPyFile(str(package(Path(directory))))
         except Exception as error:
             raise Refused(f"Spark does not start: {error}{_last_words(said)}") from error
         try:
@@ -45,11 +57,25 @@ def _configured(builder: Any, master: str, conf: dict[str, str]) -> Any:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
         "spark.log.level": "ERROR",
     }
-    if master.startswith("local"):
+    if is_local(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     for key, value in {**settings, **conf}.items():
         builder = builder.config(key, value)
     return builder
+
+
+@contextlib.contextmanager
+def _python(conf: dict[str, str]) -> Iterator[None]:
+    """Workers run the Python that somebody named, else the one that runs this: whatever is called python3 may have no numpy."""
+    before = os.environ.get(PYTHON)
+    os.environ[PYTHON] = conf.get("spark.pyspark.python") or before or sys.executable
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[PYTHON]
+        else:
+            os.environ[PYTHON] = before
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,12 @@ def _compiled() -> Callable[..., None]:
         import numba
     except ImportError as error:
         raise Refused("to read large logs, numba is needed: pip install 'holdfast[explain]'") from error
-    compiled: Callable[..., None] = numba.njit(cache=True, nogil=True)(_sweep)
+    compiled: Callable[..., None]
+    try:
+        # What is kept goes by where the code is: code in an archive that came with a question is nowhere a second time.
+        compiled = numba.njit(cache=Path(__file__).is_file(), nogil=True)(_sweep)
+    except RuntimeError:  # nowhere to keep it
+        compiled = numba.njit(nogil=True)(_sweep)
     return compiled
 
 

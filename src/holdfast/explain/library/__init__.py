@@ -14,6 +14,9 @@ from holdfast.explain.pattern import Patterns, patterns_in
 from holdfast.explain.rule import Rule, rules_in
 from holdfast.explain.signature import Signature, signatures_in
 
+Added = tuple[tuple[str, str], ...]
+"""What a user adds: where it is from, and its text. Workers on other machines have the text, and not the file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Library:
@@ -21,15 +24,16 @@ class Library:
     patterns: Patterns
     rules: tuple[Rule, ...]
     signatures: Mapping[str, Signature]
+    added: Added = ()
 
 
 def library(added: tuple[str, ...] = ()) -> Library:
     """Ours, after those that are in the files `added`: the first that fits counts."""
-    return _library(tuple((path, _text(path)) for path in added))
+    return library_of(tuple((path, _text(path)) for path in added))
 
 
 @functools.lru_cache(maxsize=4)
-def _library(added: tuple[tuple[str, str], ...]) -> Library:
+def library_of(added: Added) -> Library:
     ours = sorted(
         (entry for entry in resources.files(__name__).iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name
     )
@@ -40,6 +44,7 @@ def _library(added: tuple[tuple[str, str], ...]) -> Library:
         Patterns(pattern for where, document in documents for pattern in patterns_in(document, where)),
         tuple(rule for where, document in documents for rule in rules_in(document, where)),
         {one.name: one for where, document in reversed(documents) for one in signatures_in(document, where)},
+        added,
     )
 
 

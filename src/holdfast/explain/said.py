@@ -1,0 +1,58 @@
+"""Events, but only so many of a kind in a minute: the rest is counted, by what it is like."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from holdfast.explain.event import Event, Like
+
+EVENTS_PER_MINUTE = 50
+"""Of one kind, in one file."""
+LIKES_MAX = 1000
+"""So many that nothing like them is kept are counted by what they are like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    count: int
+    last_ms: int | None
+    """Of the last of them."""
+
+    def and_more(self, count: int, last_ms: int | None) -> "Over":
+        moments = [ms for ms in (self.last_ms, last_ms) if ms is not None]
+        return Over(self.count + count, max(moments, default=None))
+
+
+NONE_OVER = Over(0, None)
+
+
+@dataclass(slots=True)
+class Said:
+    events: list[Event] = field(default_factory=list)
+    over: dict[Like, Over] = field(default_factory=dict)
+    """Events that there were more, by what they are like."""
+    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """(kind, minute) → those of which nothing but their number is known."""
+    kept: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def add(self, event: Event) -> None:
+        key = event.kind, event.minute
+        if self.kept[key] < EVENTS_PER_MINUTE:
+            self.kept[key] += 1
+            self.events.append(event)
+            self.over.setdefault(event.like, NONE_OVER)
+            return
+        like = event.like
+        known = self.over.get(like)
+        if event.duration_ms or (known is None and len(self.over) >= LIKES_MAX):
+            self.dropped[key] += 1  # what took a time of its own is no repetition
+        else:
+            self.over[like] = (known or NONE_OVER).and_more(1, event.ms)
+
+    def close(self) -> None:
+        """No more comes. What was needed to count goes."""
+        self.over = {like: more for like, more in self.over.items() if more.count}
+        self.kept.clear()
+
+    @property
+    def total(self) -> int:
+        return len(self.events) + sum(more.count for more in self.over.values()) + self.dropped.total()
