@@ -19,6 +19,7 @@ MATCHED_BYTES_MAX = 4 * 1024
 TEXT_MAX = 500
 """So much of a line is kept to be shown."""
 SAMPLE_BYTES = 64 * 1024
+ENCODING_BYTES = 1024
 STRAY_SHARE = 0.05
 """So many lines between the records, for each of them, and it is text with records in it."""
 WRAPPED_SHARE = 0.9
@@ -67,7 +68,7 @@ def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
 
 def is_utf_16(sample: bytes) -> bool:
     """By what it begins with, or because every other byte is zero, as where Latin letters take two."""
-    halves = sample[::2], sample[1::2]
+    halves = sample[:ENCODING_BYTES:2], sample[1:ENCODING_BYTES:2]
     return sample[:2] in (b"\xff\xfe", b"\xfe\xff") or any(2 * half.count(0) > len(half) > 1 for half in halves)
 
 

@@ -97,7 +97,7 @@ class _Window:
             newline = self.data.find(b"\n")
             self._within_a_line = newline < 0
             self.drop(newline + 1 or len(self.data))
-        self.over = not block or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX
+        self.over = len(block) < BLOCK_BYTES or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX
 
     def _read(self) -> bytes:
         if not self._compressed:
