@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.explain.answer import Answer
 from holdfast.explain.library import library
 from tests.explain.asked import asked
 
@@ -26,14 +27,18 @@ class Labelled:
     """With those that must."""
     root: str
 
+    @property
+    def answer(self) -> Answer:
+        return _answer(RECORDED / self.name)
+
     def found(self) -> tuple[str, ...]:
         """The root first."""
-        return _found(RECORDED / self.name)
+        return tuple(one.signature for one in self.answer.diagnoses)
 
 
 @cache
-def _found(directory: Path) -> tuple[str, ...]:
-    return tuple(one.signature for one in asked(directory).diagnoses)
+def _answer(directory: Path) -> Answer:
+    return asked(directory)
 
 
 def labelled() -> list[Labelled]:
@@ -53,6 +58,12 @@ def test_what_was_done_is_found_and_nothing_else(case: Labelled) -> None:
     assert case.must <= set(found), "missed"
     assert set(found) <= case.may, "made up"
     assert not case.root or found[0] == case.root, "the root is another"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_all_was_recorded_on_one_machine_so_no_clock_is_moved(case: Labelled) -> None:
+    """Among them those that tell whole seconds."""
+    assert {one["clock_offset_ms"] for one in case.answer.json()["components"]} == {0}
 
 
 def test_precision_and_recall_over_what_was_recorded(report: Callable[[str], None]) -> None:

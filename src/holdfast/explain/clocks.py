@@ -12,6 +12,7 @@ from holdfast.explain.rule import Rule
 
 DAY_MS = 86_400_000
 QUARTER_MS = 900_000
+SECOND_MS = 1000
 ZONES = range(-56, 57)
 CLOSE_MS = 300_000
 SEEN_WITHIN_MS = 100
@@ -132,12 +133,19 @@ def _set_right(found: Clocks, reference: Clock, of_clock: dict[Clock, list[Event
             if len(apart_ms) < SHARED_MIN:
                 continue
             middle_ms = sorted(apart_ms)[len(apart_ms) // 2]
-            error_ms = max(abs(ms - middle_ms) for ms in apart_ms) + (found.error_ms[known] or 0) + SEEN_WITHIN_MS
+            scattered_ms = max(abs(ms - middle_ms) for ms in apart_ms)
+            coarse_ms = max(_coarse_ms(of_clock[clock]), _coarse_ms(of_clock[known]))
+            error_ms = scattered_ms + coarse_ms + (found.error_ms[known] or 0) + SEEN_WITHIN_MS
             found.error_ms[clock] = error_ms
             right.append(clock)
             if abs(middle_ms) > error_ms:
                 found.moved_ms[clock] = found.moved_ms.get(clock, 0) - middle_ms
                 found.anchors[clock] = shared[0]
+
+
+def _coarse_ms(events: list[Event]) -> int:
+    """How much later than it tells a clock may be: one that tells whole seconds is late by up to one."""
+    return SECOND_MS if all((event.ms or 0) % SECOND_MS == 0 for event in events) else 0
 
 
 def _opened(events: list[Event]) -> dict[str, Event]:

@@ -68,7 +68,7 @@ def disk_stall(case: Case) -> Iterator[Found]:
             tuple(stalls),
             {
                 "servers": ", ".join(sorted({one.component for one in stalls})),
-                "count": len(stalls),
+                "writes": "1 write" if len(stalls) == 1 else f"{len(stalls)} writes",
                 "longest": seconds(worst.event.duration_ms),
                 "worst": worst.component,
             },
