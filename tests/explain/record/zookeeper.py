@@ -18,13 +18,15 @@ ONE_STALL_S = 3.0
 """Longer than ZooKeeper keeps silent about, and shorter than its followers may lag behind."""
 BOTH_STALL_S = 9.0
 """Longer than followers may lag behind: five ticks."""
+PAUSE_S = 12.0
+"""The same: long enough to be left behind, and to be noticed by everybody. ZooKeeper tells of a pause from ten seconds on."""
 SLOW = "fsync-ing the write ahead log"
 Situation = Callable[[Path], Mapping[str, Path]]
 
 
 @contextlib.contextmanager
-def three_servers(directory: Path, *, faults: bool = False) -> Iterator[Ensemble]:
-    ensemble = Ensemble(directory / "zookeeper", size=3, settings=Settings(faults=faults))
+def three_servers(directory: Path, settings: Settings | None = None) -> Iterator[Ensemble]:
+    ensemble = Ensemble(directory / "zookeeper", size=3, settings=settings)
     try:
         ensemble.start()
         ensemble.wait_ready(READY_S)
@@ -75,7 +77,7 @@ def healthy(directory: Path) -> Mapping[str, Path]:
 
 def disk_stall(directory: Path) -> Mapping[str, Path]:
     """One follower's disk does not answer; the others go on."""
-    with three_servers(directory, faults=True) as ensemble:
+    with three_servers(directory, Settings(faults=True)) as ensemble:
         leader, follower, _ = _by_role(ensemble)
         with client_of(leader) as client:
             write(client, 5)
@@ -88,7 +90,7 @@ def disk_stall(directory: Path) -> Mapping[str, Path]:
 
 def simultaneous_stall(directory: Path) -> Mapping[str, Path]:
     """The disks of both followers stop at once, as if they were one."""
-    with three_servers(directory, faults=True) as ensemble:
+    with three_servers(directory, Settings(faults=True)) as ensemble:
         _, first, second = _by_role(ensemble)
         with client_of(*ensemble.servers) as client:
             write(client, 5)
@@ -97,6 +99,20 @@ def simultaneous_stall(directory: Path) -> Mapping[str, Path]:
             for server in (first, second):
                 eventually(lambda server=server: SLOW in server.log.read_text(), READY_S, "the server tells of it")
             ensemble.wait_ready(READY_S)
+            write(client, 5)
+        return logs_of(ensemble)
+
+
+def paused(directory: Path) -> Mapping[str, Path]:
+    """One follower stands still, as in a long collection of garbage. It notices afterwards, because it was told to look."""
+    with three_servers(directory, Settings(extra={"jvm.pause.monitor": "true"})) as ensemble:
+        leader, follower, _ = _by_role(ensemble)
+        with client_of(leader) as client:
+            write(client, 5)
+            follower.pause()
+            write(client, PAUSE_S)
+            follower.resume()
+            eventually(lambda: "Detected pause" in follower.log.read_text(), READY_S, "the server tells of it")
             write(client, 5)
         return logs_of(ensemble)
 
@@ -110,4 +126,5 @@ SITUATIONS: dict[str, Situation] = {
     "zookeeper-healthy": healthy,
     "zookeeper-disk-stall": disk_stall,
     "zookeeper-simultaneous-stall": simultaneous_stall,
+    "zookeeper-paused": paused,
 }
