@@ -6,6 +6,9 @@ from holdfast.explain.diagnose.case import Case, Found
 from holdfast.explain.happening import Happening
 
 LOOP_RESTARTS = 3
+RECOVERY_MS = 60_000
+WORKERS_MS = 60_000
+"""Workers that were lost so long ago may be why there are too few."""
 
 
 def resurrected(case: Case) -> Iterator[Found]:
@@ -42,7 +45,9 @@ def starved(case: Case) -> Iterator[Found]:
         if again:
             beside = f" Job {others[0]} had been started beside it." if others else ""
             facts = {"job": job, "beside": beside}
-            yield Found("slot-starvation-loop", 0.9 if others else 0.7, (*mine, *again), facts, symptom=mine[0])
+            gone = case.near(mine[0], WORKERS_MS, 0, "workers-lost")[-1:]
+            evidence = (*gone, *mine, *again)
+            yield Found("slot-starvation-loop", 0.9 if others or gone else 0.7, evidence, facts, symptom=mine[0])
 
 
 def restart_loop(case: Case) -> Iterator[Found]:
@@ -62,9 +67,16 @@ def _by_job(happenings: list[Happening]) -> dict[str, list[Happening]]:
 
 
 def recovery_fatal(case: Case) -> Iterator[Found]:
-    if fatal := case.all("recovery-fatal"):
+    fatal = [one for one in case.all("recovery-fatal") if one.of("job") or _recovers(case, one)]
+    if fatal:
         jobs = sorted(_by_job(fatal))
         yield Found("recovery-fatal", 0.8, tuple(fatal), {"job": f"job {jobs[0]}" if jobs else "one job"}, symptom=fatal[0])
+
+
+def _recovers(case: Case, fatal: Happening) -> bool:
+    """Whether it was about to. A process may end for other reasons, with the same words."""
+    before = case.near(fatal, RECOVERY_MS, 0, "leadership-granted", "job-recovering")
+    return any(one.component == fatal.component for one in before)
 
 
 SIGNATURES = (resurrected, starved, restart_loop, recovery_fatal)
