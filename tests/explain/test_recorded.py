@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.explain.answer import Answer
+from holdfast.explain.happening import Happening
 from holdfast.explain.library import library
 from tests.explain.asked import asked
 
@@ -58,6 +59,36 @@ def test_what_was_done_is_found_and_nothing_else(case: Labelled) -> None:
     assert case.must <= set(found), "missed"
     assert set(found) <= case.may, "made up"
     assert not case.root or found[0] == case.root, "the root is another"
+
+
+def chain(name: str, signature: str) -> list[Happening]:
+    (told,) = (one for one in _answer(RECORDED / name).diagnoses if one.signature == signature)
+    return [link.happening for link in told.chain]
+
+
+@pytest.mark.parametrize(
+    ("name", "followed"),
+    [
+        ("flink-rolling-restart", "leadership-lost-on-suspend"),
+        ("spark-masters-rolling-restart", "leadership-lost-on-suspend"),
+        ("zookeeper-simultaneous-stall", "zk-quorum-lost"),
+    ],
+)
+def test_what_followed_is_traced_to_what_shows_the_root(name: str, followed: str) -> None:
+    root = _answer(RECORDED / name).diagnoses[0]
+    assert chain(name, followed)[0] in root.evidence
+
+
+def test_a_session_is_traced_from_the_silence_of_its_client_and_not_from_what_was_before_it() -> None:
+    """When the servers had just been started, they looked for a leader: that has nothing to do with it."""
+    steps = chain("kafka-session-lost", "kafka-broker-session-lost")
+    assert [one.kind for one in steps] == [
+        "client-disconnected",
+        "zk-session-expired",
+        "client-expired",
+        "kafka-session-expired",
+    ]
+    assert [one.begin_ms for one in steps] == sorted(one.begin_ms for one in steps)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
