@@ -88,7 +88,9 @@ def follower_partitioned(case: Case) -> Iterator[Found]:
 
 
 def _ended(case: Case, lost: Happening, seen: Happening) -> bool:
-    """A leader that closes the connection, or starts, was not cut off. A network that is cut ends nothing in order."""
+    """Whether one of the two ended, or was just started. A process that ends closes its connections: nobody waits in vain."""
+    if lost.of("cause").endswith("SocketTimeoutException"):
+        return False
     both = (lost.component, seen.component)
     started = [one for one in case.near(lost, STARTING_MS, DOWN_MS, "zk-server-started") if one.component in both]
     return lost.of("cause").endswith("EOFException") or bool(started)
