@@ -1,10 +1,13 @@
 """`holdfast explain`: what happened, from logs."""
 
+import asyncio
 import contextlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +15,23 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holdfast.cli.explained import show
+from holdfast.cli.plain import plain
+from holdfast.cli.target import Target, find
 from holdfast.cli.terminal import console, is_terminal
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     from holdfast.explain.answer import Answer
+    from holdfast.explain.inputs import Input
     from holdfast.explain.pipeline import Progress as Done
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.option("--cluster", "of_cluster", is_flag=True, help="What a cluster has to tell of itself: its events and its logs.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="That cluster: the directory of a local one.")
+@click.option("--connect", help="That cluster: its ZooKeeper, HOST:PORT,HOST:PORT…[/PATH].")
+@click.option("--cluster-name", help="The cluster's name, with --connect. Default: 'default'.")
 @click.option("--json", "json_file", metavar="FILE", help="The answer for scripts; - for the terminal.")
 @click.option(
     "--html", "page_file", metavar="FILE", help="A page with lanes of time, for a browser; one file that needs no other."
@@ -38,6 +48,10 @@ if TYPE_CHECKING:
 @click.option("--conf", "conf", multiple=True, metavar="K=V", help="A setting of that Spark.")
 def explain(
     paths: tuple[str, ...],
+    of_cluster: bool,
+    directory: Path | None,
+    connect: str | None,
+    cluster_name: str | None,
     json_file: str | None,
     page_file: str | None,
     events_file: str | None,
@@ -50,9 +64,14 @@ def explain(
 
     PATH is a file, a directory, a pattern, an address (s3://...), or - for standard input; compressed or not. A report that
     quotes log lines is read as well. Nothing is sent anywhere, and the same logs always get the same answer.
+
+    With --cluster, what became of its jobs and what their drivers have printed is fetched from there, and read with the rest.
     """
-    settings = _settings(conf)
-    answer = _answer(paths, library, master or f"local[{len(os.sched_getaffinity(0))}]", settings)
+    target = find(directory, connect, cluster_name) if of_cluster or directory is not None or connect else None
+    if not paths and target is None:
+        raise click.UsageError("what is to be explained? Name files, directories or -, or say --cluster")
+    reader = Reader(master or f"local[{len(os.sched_getaffinity(0))}]", _settings(conf), library)
+    answer = _answer(paths, target, reader)
     if events_file is not None:
         _write_events(answer, events_file)
     if trace_file is not None:
@@ -82,7 +101,16 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def _answer(paths: tuple[str, ...], added: tuple[str, ...], master: str, conf: dict[str, str]) -> "Answer":
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How it is read."""
+
+    master: str
+    conf: dict[str, str]
+    library: tuple[str, ...]
+
+
+def _answer(paths: tuple[str, ...], target: Target | None, reader: Reader) -> "Answer":
     try:
         from holdfast.explain.explain import answer
         from holdfast.explain.gathered import gathered
@@ -92,15 +120,50 @@ def _answer(paths: tuple[str, ...], added: tuple[str, ...], master: str, conf: d
         from holdfast.explain.session import spark
     except ImportError as error:
         raise Refused(f"{error.name} is not installed here: pip install 'holdfast[spark,explain]'") from error
-    known = library(added)  # what is wrong with it is said before Spark starts
-    files = inputs(paths)
-    try:
-        with _told(sum(file.size for file in files)) as told, spark(master, conf) as session:
-            return answer(gathered(files, scanned(session, files, known.added, told)), known)
-    finally:
-        for file in files:
-            if file.spooled:
-                Path(file.path).unlink(missing_ok=True)
+    known = library(reader.library)  # what is wrong with it is said before Spark starts
+    with _copied(target, alone=not paths) as (copies, notes):
+        files = [*copies, *inputs(paths)]
+        try:
+            with _told(sum(file.size for file in files)) as told, spark(reader.master, reader.conf) as session:
+                found = gathered(files, scanned(session, files, known.added, told))
+        finally:
+            for file in files:
+                if file.spooled:
+                    Path(file.path).unlink(missing_ok=True)
+    return answer(replace(found, troubles=(*notes, *found.troubles)), known)
+
+
+@contextlib.contextmanager
+def _copied(target: Target | None, *, alone: bool) -> "Iterator[tuple[list[Input], list[str]]]":
+    """What the cluster has to tell, as files, and what could not be had of it. `alone`: there is nothing else to read."""
+    if target is None:
+        yield [], []
+        return
+    from holdfast.cli.cluster_logs import copy_cluster
+    from holdfast.cli.copies import Copies
+    from holdfast.explain.inputs import copied
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-explain-") as directory:
+        with _saying() as say:
+            copies = Copies(Path(directory), say)
+            try:
+                asyncio.run(copy_cluster(target, copies))
+            except (Refused, Unavailable):
+                if alone:
+                    raise
+        if alone and not copies.files:
+            raise Refused(" ".join(("there is nothing to explain: the cluster has no events and no logs.", *copies.notes)))
+        yield [copied(copy.path, copy.name) for copy in copies.files], copies.notes
+
+
+@contextlib.contextmanager
+def _saying() -> Iterator[Callable[[str], None]]:
+    """One line on a terminal, which goes away."""
+    if not is_terminal(sys.stderr):
+        yield lambda name: None
+        return
+    with console(stderr=True).status("looking at the cluster") as status:
+        yield lambda name: status.update(f"copying: {plain(name)}")
 
 
 @contextlib.contextmanager

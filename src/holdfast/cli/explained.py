@@ -33,8 +33,11 @@ def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console)
     console.print(Text.assemble(f"{number}. ", (plain(one.title), "bold"), root))
     when = stamp(one.begin_ms).replace("T", " ")
     until = f" to {stamp(one.end_ms).replace('T', ' ')}" if one.end_ms != one.begin_ms else ""
+    zone = " UTC" if all(happening.event.zoned for happening in one.evidence) else ""
     sure = f"{one.confidence:.0%} sure"
-    _indented(console, Text(f"{when}{until} at {plain(', '.join(one.components))} ({one.signature}, {sure})", style="cyan"))
+    _indented(
+        console, Text(f"{when}{until}{zone} at {plain(', '.join(one.components))} ({one.signature}, {sure})", style="cyan")
+    )
     _indented(console, Text(plain(one.explanation)))
     _indented(console, Text.assemble(("what to do: ", "bold"), plain(one.advice)))
     if one.issues:

@@ -24,6 +24,8 @@ class Target:
     cluster: str
     servers: tuple[tuple[str, str, int], ...]
     """The ZooKeeper servers as id, host, port."""
+    directory: Path | None = None
+    """Of a cluster on this machine."""
 
     @property
     def paths(self) -> Paths:
@@ -69,7 +71,7 @@ def _local(directory: Path) -> Target:
     description = Layout(directory).described()
     hosts, chroot = parse_connect(description.connect)
     servers = tuple((id, host, port) for id, (host, port) in zip(description.zookeepers, hosts, strict=True))
-    return Target(Ensemble(hosts, chroot, session_timeout_s=10), description.cluster, servers)
+    return Target(Ensemble(hosts, chroot, session_timeout_s=10), description.cluster, servers, directory)
 
 
 def _remote(connect: str, cluster_name: str | None) -> Target:

@@ -51,6 +51,8 @@ def _by_clock(events: list[Event]) -> dict[tuple[int, str], list[Event]]:
 
 
 def _named(event: Event) -> Component | None:
+    if event.system == "holdfast" and "phase" in event.fields and event.fields.get("job"):
+        return Component(f"job {event.fields.get('name') or event.fields['job']}", "holdfast")
     if event.system == "holdfast" and event.actor:
         return Component(f"node {event.actor}", "holdfast")
     for expression, kind, name in _NAMED:

@@ -87,10 +87,14 @@ def _standard_input() -> Input:
     with spool:
         while block := sys.stdin.buffer.read(1 << 20):
             spool.write(block)
-    path = Path(spool.name)
+    return copied(Path(spool.name), "standard input")
+
+
+def copied(path: Path, name: str) -> Input:
+    """A copy, of something that is known by another name."""
     with path.open("rb") as file:
         magic = file.read(4)
-    return Input(spool.name, "standard input", path.stat().st_size, _compression("", magic), spooled=True)
+    return Input(str(path), name, path.stat().st_size, _compression("", magic), spooled=True)
 
 
 def _remote(address: str) -> Iterator[Input]:

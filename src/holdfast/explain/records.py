@@ -1,7 +1,8 @@
 """Records and events in a piece of a file. Pure: bytes in, findings out."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ MATCHED_BYTES_MAX = 4 * 1024
 """A line, and what belongs to it, is matched so far."""
 TEXT_MAX = 500
 """So much of a line is kept to be shown."""
+CUT_MIN = 300
+"""Expressions take so much of a sentence, at least."""
 SAMPLE_BYTES = 64 * 1024
 ENCODING_BYTES = 1024
 STRAY_SHARE = 0.05
@@ -108,6 +111,16 @@ def _swept(data: bytes, end: int, mode: Mode, library: Library, *, compiled: boo
     return sweep(bytes_of, 0, end, mode, shapes, literals, wrappers=wrappers, compiled=compiled, hold_last=hold_last)
 
 
+def _as_told(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
+    """What was found in JSON as it was before it was written so, and whole: quotes, and letters by their numbers."""
+
+    def is_of(value: str, text: str) -> bool:
+        written = json.dumps(text, ensure_ascii=False)[1:-1]
+        return written == value or (len(value) >= CUT_MIN and written.startswith(value))
+
+    return {name: told[name] if name in told and is_of(value, told[name]) else value for name, value in fields.items()}
+
+
 class _Reader:
     def __init__(self, data: bytes, swept: Swept, mode: Mode, library: Library, *, file: int, offset: int, line: int) -> None:
         self._data = data
@@ -145,7 +158,7 @@ class _Reader:
 
     def _event(self, pattern: Pattern, fields: dict[str, str], record: int, line_start: int, line: int) -> Event:
         header = self._header(record)
-        known = {**header.fields, **fields}
+        known = {**header.fields, **_as_told(fields, header.fields)}
         duration = known.get("duration_ms", "0")
         return Event(
             kind=pattern.kind,

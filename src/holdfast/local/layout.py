@@ -68,8 +68,12 @@ class Layout:
     def connectors(self) -> Path:
         return self.directory / "connectors"
 
+    @property
+    def nodes(self) -> Path:
+        return self.directory / "nodes"
+
     def node(self, id: str) -> Path:
-        return self.directory / "nodes" / id
+        return self.nodes / id
 
     def publish(self, description: dict[str, Any]) -> None:
         write_atomically(self.cluster_file, (json.dumps(description, indent=2) + "\n").encode(), mode=0o644)

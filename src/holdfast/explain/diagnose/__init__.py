@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.explain.diagnose import clock, jobs, kafka, leadership, process, zookeeper
+from holdfast.explain.diagnose import clock, holdfast, jobs, kafka, leadership, process, zookeeper
 from holdfast.explain.diagnose.case import Case, Diagnosis, told
 from holdfast.explain.signature import Signature
 
@@ -10,6 +10,7 @@ SIGNATURES = (
     *zookeeper.SIGNATURES,
     *leadership.SIGNATURES,
     *jobs.SIGNATURES,
+    *holdfast.SIGNATURES,
     *kafka.SIGNATURES,
     *process.SIGNATURES,
     *clock.SIGNATURES,

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 from holdfast.explain.diagnose.case import Case, Found
+from holdfast.explain.diagnose.holdfast import called, label, since
 from holdfast.explain.happening import Happening
 
 LOOP_RESTARTS = 3
 RECOVERY_MS = 60_000
 WORKERS_MS = 60_000
 """Workers that were lost so long ago may be why there are too few."""
+LOOP_GAP_MS = 1_800_000
+"""Restarts that are farther apart are no loop. The longest delays that anybody waits between two are minutes."""
 
 
 def resurrected(case: Case) -> Iterator[Found]:
@@ -53,9 +56,33 @@ def starved(case: Case) -> Iterator[Found]:
 def restart_loop(case: Case) -> Iterator[Found]:
     starving = _by_job(case.all("no-slots"))
     for job, again in _by_job(case.all("job-restarting")).items():
-        times = sum(one.count for one in again)
-        if job not in starving and times >= LOOP_RESTARTS:
-            yield Found("restart-loop", 0.7, tuple(again), {"job": job, "count": times}, symptom=again[0])
+        loops = [loop for loop in _close_together(again) if sum(one.count for one in loop) >= LOOP_RESTARTS]
+        if job not in starving and loops:
+            yield _loop(case, loops[-1])
+
+
+def _close_together(again: list[Happening]) -> list[list[Happening]]:
+    groups: list[list[Happening]] = []
+    for one in again:
+        if groups and one.begin_ms - max(groups[-1][-1].begin_ms, groups[-1][-1].last_ms) <= LOOP_GAP_MS:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
+def _loop(case: Case, again: list[Happening]) -> Found:
+    """Holdfast says why each attempt ended, and has kept what it printed. Then it is as good as proven."""
+    first, last, times = again[0], again[-1], sum(one.count for one in again)
+    ours = first.event.system == "holdfast"
+    facts = {
+        "job": label(first),
+        "count": times,
+        "why": f" It says: {last.of('reason').partition('; again in ')[0]}." if ours else "",
+        "since": since(case, last) if ours else "",
+        "how": f" 'holdfast logs {called(first)}' prints what its last attempt said." if ours else "",
+    }
+    return Found("restart-loop", 0.9 if ours else 0.7, tuple(again), facts, symptom=first)
 
 
 def _by_job(happenings: list[Happening]) -> dict[str, list[Happening]]:

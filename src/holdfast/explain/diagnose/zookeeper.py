@@ -133,6 +133,8 @@ def session_expired(case: Case) -> Iterator[Found]:
     if expired := case.all("zk-session-expired", "client-expired"):
         sessions = sorted({one.of("session") for one in expired if one.of("session")})
         named = f"session {', '.join(sessions[:3])}" + (f" and {len(sessions) - 3} more" if len(sessions) > 3 else "")
+        if not sessions:
+            named = f"a session of {', '.join(sorted({one.component for one in expired})[:3])}"
         yield Found("zk-session-expired", 0.9, tuple(expired), {"sessions": named})
 
 
