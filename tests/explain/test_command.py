@@ -70,6 +70,7 @@ def test_what_cannot_be_done_is_a_sentence_before_spark_is_started(tmp_path: Pat
         (tmp_path / "empty",),
         (tmp_path / "x.log", "--library", tmp_path / "own.toml"),
         (tmp_path / "x.log", "--library", tmp_path / "none.toml"),
+        (tmp_path / "x.log", "--master", "spark://127.0.0.1:1"),
     ):
         done = explain(*arguments)
         assert done.returncode == 1

@@ -57,7 +57,7 @@ def test_a_job_that_fails_again_and_again_is_a_loop_with_its_reason_as_it_was_wr
     assert set(found) == {"restart-loop"}
     loop = found["restart-loop"]
     assert loop["title"] == f"job clicks ({JOB}) restarts again and again"
-    assert loop["explanation"] == f"It was restarted 4 times. It says: {FAILED}."
+    assert loop["explanation"] == f"It was restarted 4 times, the last time after attempt 4. It says: {FAILED}."
     assert loop["components"] == ["job clicks"]
     assert "holdfast logs clicks" in loop["advice"]
 

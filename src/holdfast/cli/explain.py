@@ -175,7 +175,13 @@ def _told(size: int) -> "Iterator[Callable[[Done], None]]":
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting Spark", total=None)
-        yield lambda done: bar.update(task, description=f"reading {size / 1e6:,.1f} MB", completed=done.done, total=done.of)
+        amount = f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+
+        def told(done: "Done") -> None:
+            what = f"reading {amount}" if done.begun else "waiting for Spark's workers"
+            bar.update(task, description=what, completed=done.done, total=done.of if done.begun else None)
+
+        yield told
 
 
 def _written(path: str, text: str) -> None:

@@ -11,6 +11,7 @@ from holdfast.cli.plain import plain
 if TYPE_CHECKING:
     from holdfast.explain.answer import Answer
     from holdfast.explain.diagnose import Diagnosis
+    from holdfast.explain.event import Event
 
 EVIDENCE_SHOWN = 5
 _INDENT = 4
@@ -54,10 +55,15 @@ def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console)
         event = happening.event
         times = f" ({happening.count:,} times)" if happening.count > 1 else ""
         where = f"{plain(answer.gathered.files[event.file])}:{event.line}{times}  "
-        _indented(console, Text.assemble((where, "dim"), plain(event.text)), 2)
+        _indented(console, Text.assemble((where, "dim"), plain(_line(event))), 2)
     if len(one.evidence) > EVIDENCE_SHOWN:
         _indented(console, Text(f"and {len(one.evidence) - EVIDENCE_SHOWN} more (--json has all)", style="dim"), 2)
     console.print()
+
+
+def _line(event: "Event") -> str:
+    """As it stands there; if that is for machines, what it says."""
+    return f"{event.fields.get('time', '')} {event.says}" if event.text.startswith("{") else event.text
 
 
 def _indented(console: Console, text: Text, more: int = 0) -> None:

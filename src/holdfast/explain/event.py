@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-FOLDED_BY = ("job", "session", "partition", "state", "broker", "peer", "epoch", "cause")
+FOLDED_BY = ("job", "attempt", "session", "partition", "state", "broker", "peer", "epoch", "cause")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ _RAISED = re.compile(r"^(?:Caused by: )?((?:[\w.]+\.)?\w*(?:Error|Exception)): (
 class Progress:
     done: int
     of: int
+    begun: bool
+    """Whether a worker has begun."""
 
 
 def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Callable[[Progress], None]) -> list[Scanned]:
@@ -105,20 +107,22 @@ def _collected(spark: "SparkSession", rows: Any, count: int, told: Callable[[Pro
     threading.Thread(target=collect, daemon=True).start()
     try:
         while not over.wait(LOOK_EVERY_S):
-            told(Progress(_done(spark), count))
+            done, running = _done(spark)
+            told(Progress(done, count, begun=done + running > 0))
     except BaseException:
         spark.sparkContext.cancelJobGroup(group)
         raise
     if trouble:
         raise Refused(failure(str(trouble[0]))) from trouble[0]
-    told(Progress(count, count))
+    told(Progress(count, count, begun=True))
     return answer
 
 
-def _done(spark: "SparkSession") -> int:
+def _done(spark: "SparkSession") -> tuple[int, int]:
+    """Tasks that are done, and that run."""
     tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numActiveTasks for stage in stages)
 
 
 def failure(words: str) -> str:

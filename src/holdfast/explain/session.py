@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LAST_WORDS_MAX = 2000
+ANSWER_S = 5.0
 PYTHON = "PYSPARK_PYTHON"
 _LOCAL = re.compile(r"local(\[.*\])?")
 
@@ -32,6 +34,7 @@ def spark(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]":
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise Refused("PySpark is not installed here: pip install 'holdfast[spark,explain]'") from error
+    _check_answers(master)
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory(prefix="holdfast-explain-") as directory:
         try:
             with _stderr_to(said.fileno()), _python(conf):  # which Java inherits
@@ -39,12 +42,31 @@ def spark(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]":
                 if not is_local(master):
                     session.sparkContext.addPyFile(str(package(Path(directory))))
         except Exception as error:
-            raise Refused(f"Spark does not start: {error}{_last_words(said)}") from error
+            raise Refused(f"Spark does not start: {_without_frames(error)}{_last_words(said)}") from error
         try:
             yield session
         finally:
             with _stderr_to(said.fileno()):
                 session.stop()
+
+
+def _check_answers(master: str) -> None:
+    """A Master that nobody answers for is found out at once, and not after the minute that Spark takes for it."""
+    if not master.startswith("spark://"):
+        return
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+            return
+        except (OSError, ValueError, OverflowError):
+            continue
+    raise Refused(f"nobody answers at {master}: is the Spark Master there?")
+
+
+def _without_frames(error: Exception) -> str:
+    """Java's frames help nobody who wants to read logs."""
+    return " ".join(line.strip() for line in str(error).splitlines() if not line.lstrip().startswith("at "))[:LAST_WORDS_MAX]
 
 
 def _configured(builder: Any, master: str, conf: dict[str, str]) -> Any:

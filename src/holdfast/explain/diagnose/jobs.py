@@ -78,6 +78,7 @@ def _loop(case: Case, again: list[Happening]) -> Found:
     facts = {
         "job": label(first),
         "count": times,
+        "after": f", the last time after attempt {last.of('attempt')}" if ours else "",
         "why": f" It says: {last.of('reason').partition('; again in ')[0]}." if ours else "",
         "since": since(case, last) if ours else "",
         "how": f" 'holdfast logs {called(first)}' prints what its last attempt said." if ours else "",
