@@ -39,10 +39,10 @@ def attempts(*ends: tuple[float, str, str], job: str = JOB, name: str = NAME) ->
     return lines
 
 
-def node(second: float, event: str, **fields: object) -> str:
+def node(second: float, event: str, *, id: str = "n1", **fields: object) -> str:
     """As a node logs it."""
     time = (BEGIN + timedelta(seconds=second)).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return json.dumps({"component": "agent", "node": "n1", **fields, "event": event, "level": "info", "time": time}) + "\n"
+    return json.dumps({"component": "agent", "node": id, **fields, "event": event, "level": "info", "time": time}) + "\n"
 
 
 def diagnosed(directory: Path, text: str) -> dict[str, dict[str, Any]]:
@@ -124,6 +124,22 @@ def test_a_node_that_loses_its_session_loses_leadership_by_that(tmp_path: Path) 
     assert set(found) == {"zk-session-expired"}
     assert found["zk-session-expired"]["title"] == "ZooKeeper ended a session of node n1"
     assert found["zk-session-expired"]["chain"][0]["event"].startswith("a node does not reach ZooKeeper")
+
+
+def test_leadership_that_moves_is_told_with_why_as_far_as_that_is_known(tmp_path: Path) -> None:
+    """By a session that ended, by an agent that was killed; and not by a node that was told to stop."""
+    led = node(0, "leading", epoch=1) + node(40, "leading", id="n2", epoch=2)
+    expired = node(55, "leadership lost", epoch=1, reason="the ZooKeeper session expired")
+    moved = diagnosed(tmp_path, led + expired)["leadership-moved"]
+    assert moved["title"] == "node n1 led no longer, and node n2 became leader (epoch 2)"
+    assert moved["explanation"].startswith("node n1: the ZooKeeper session expired (2026-03-04 13:00:55).")
+
+    agents = node(-1, "agent started") + node(-1, "agent started", id="n2") + node(41, "agent started")
+    killed = diagnosed(tmp_path, agents + led)["leadership-moved"]
+    assert killed["explanation"].startswith("node n1: its agent ended, and was started again (2026-03-04 13:00:41).")
+
+    assert "Nothing here says why node n1" in diagnosed(tmp_path, led)["leadership-moved"]["explanation"]
+    assert diagnosed(tmp_path, led + node(39, "leadership lost", epoch=1, reason="this node stops")) == {}
 
 
 def test_jobs_have_lanes_of_their_own(tmp_path: Path) -> None:

@@ -149,6 +149,21 @@ def test_a_text_without_log_lines_says_so(tmp_path: Path) -> None:
     assert answer["counts"]["unparsed_lines"] == answer["counts"]["lines"]
 
 
+def test_an_ensemble_that_is_started_as_a_whole_again_and_again_is_no_rolling_restart(tmp_path: Path) -> None:
+    def started(server: int, *minutes: float) -> str:
+        begin = at("13:00:00")
+        words, thread = f"Starting quorum peer, myid={server}", "main:QuorumPeerMain@163"
+        moments = [begin + timedelta(minutes=minute, milliseconds=300 * server) for minute in minutes]
+        return "".join(zookeeper(moment, server, thread, words) for moment in moments)
+
+    together = {f"zk{server}": started(server, 0, 10, 20, 200) for server in (1, 2, 3)}
+    assert asked(*written(tmp_path, **together)).diagnoses == ()
+    one_by_one = {f"zk{server}": started(server, 0, 10, 20 + server) for server in (1, 2, 3)}
+    (found,) = asked(*written(tmp_path, **one_by_one)).json()["diagnoses"]
+    assert found["title"] == "3 ZooKeeper servers were restarted one after the other"
+    assert found["start"] == "2026-03-04T13:21:00.300"
+
+
 def test_healthy_servers_have_no_diagnosis(tmp_path: Path) -> None:
     files = written(tmp_path, **{f"zk{server}": quiet(server, at("13:00:00")) for server in (1, 2, 3)})
     answer = asked(*files).json()

@@ -55,7 +55,7 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
                 kept[key] += 1
                 if kept[key] <= EVENTS_PER_MINUTE:
                     events.append(event.numbered(event.line + before.lines + 1))
-                elif event.duration_ms:
+                elif not event.repeatable:
                     dropped[key] += 1
                 else:
                     over[number, event.like] = over.get((number, event.like), NONE_OVER).and_more(1, event.ms)
@@ -84,7 +84,7 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
 
 def _repeat(events: list[Event], over: dict[tuple[int, Like], Over], dropped: "Counter[tuple[int, str, int]]") -> None:
     """What is not kept is told with the last one that is like it."""
-    last = {(event.file, event.like): at for at, event in enumerate(events) if not event.duration_ms} if over else {}
+    last = {(event.file, event.like): at for at, event in enumerate(events) if event.repeatable} if over else {}
     for (file, like), more in over.items():
         at = last.get((file, like))
         if at is None:

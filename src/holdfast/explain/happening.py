@@ -8,8 +8,6 @@ from holdfast.explain.event import Event
 
 FOLDED_WITHIN_MS = 60_000
 """The same again within this time is a repetition."""
-NEVER_FOLDED = frozenset({"zk-server-started", "client-connected", "kafka-registered-again", "kafka-offset-reset"})
-"""What is back was away before, and what goes elsewhere was here, however soon that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,8 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
 
 
 def _repeats(before: Happening, one: Happening) -> bool:
-    """What took a time of its own, or is never folded, is a repetition only if somebody quoted it twice."""
-    if one.event.duration_ms or one.kind in NEVER_FOLDED:
+    """What counts for itself is a repetition only if somebody quoted it twice."""
+    if not one.event.repeatable:
         return (before.begin_ms, before.end_ms) == (one.begin_ms, one.end_ms)
     return one.begin_ms - max(before.end_ms, before.last_ms) <= FOLDED_WITHIN_MS
 

@@ -18,6 +18,7 @@ class Pattern:
     match: re.Pattern[str]
     says: str
     examples: tuple[str, ...]
+    each: bool = False
 
     def fields(self, text: str) -> dict[str, str] | None:
         """What is known of the event in this text; None if it is none. `job2` is another place where a job may stand."""
@@ -61,6 +62,7 @@ def patterns_in(document: Mapping[str, Any], where: str) -> list[Pattern]:
                     match=re.compile(table["match"]),
                     says=table["says"],
                     examples=tuple(table.get("examples", ())),
+                    each=bool(table.get("each", False)),
                 )
             )
             if not found[-1].literals or "" in found[-1].literals:

@@ -175,6 +175,7 @@ class _Reader:
             format=header.format if self._mode is Mode.PROSE else "",
             level=header.level,
             actor=self._actor(header, known),
+            each=pattern.each,
             fields=known,
         )
 

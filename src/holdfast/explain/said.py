@@ -43,8 +43,8 @@ class Said:
             return
         like = event.like
         known = self.over.get(like)
-        if event.duration_ms or (known is None and len(self.over) >= LIKES_MAX):
-            self.dropped[key] += 1  # what took a time of its own is no repetition
+        if not event.repeatable or (known is None and len(self.over) >= LIKES_MAX):
+            self.dropped[key] += 1
         else:
             self.over[like] = (known or NONE_OVER).and_more(1, event.ms)
 

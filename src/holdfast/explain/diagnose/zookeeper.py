@@ -131,7 +131,9 @@ def _again(case: Case) -> list[Happening]:
 
 def session_expired(case: Case) -> Iterator[Found]:
     if expired := case.all("zk-session-expired", "client-expired"):
-        sessions = sorted({one.of("session") for one in expired if one.of("session")})
+        owners = {one.of("session"): f" of {one.component}" for one in case.all("client-connected")}
+        told = sorted({one.of("session") for one in expired if one.of("session")})
+        sessions = [session + owners.get(session, "") for session in told]
         named = f"session {', '.join(sessions[:3])}" + (f" and {len(sessions) - 3} more" if len(sessions) > 3 else "")
         if not sessions:
             named = f"a session of {', '.join(sorted({one.component for one in expired})[:3])}"
