@@ -4,10 +4,11 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.explain.record import flink, kafka, spark, zookeeper
+from tests.explain.record import flink, kafka, spark, streaming, zookeeper
 from tests.explain.record.keeping import Scrub, keep
 
-SITUATIONS = {**zookeeper.SITUATIONS, **kafka.SITUATIONS, **spark.SITUATIONS, **flink.SITUATIONS}
+SYSTEMS = (zookeeper, kafka, spark, streaming, flink)
+SITUATIONS = {name: play for system in SYSTEMS for name, play in system.SITUATIONS.items()}
 
 
 def main() -> None:

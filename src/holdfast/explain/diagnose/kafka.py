@@ -22,6 +22,8 @@ def offset_reset(case: Case) -> Iterator[Found]:
     for lost in case.all("kafka-offset-out-of-range"):
         partition = lost.of("partition")
         resets = [one for one in case.near(lost, 0, 60_000, "kafka-offset-reset") if one.of("partition") == partition]
+        if not resets and not lost.of("reset"):
+            continue  # it stopped there, and said so
         where = f" It went on from {resets[0].of('offset')}." if resets else ""
         facts = {"partition": partition, "offset": lost.of("offset"), "where": where}
         yield Found("kafka-offset-reset", 0.9, (lost, *resets[:1]), facts, symptom=lost)
