@@ -14,6 +14,8 @@ APART_MS = 2000
 """Servers that are started together are started within this time."""
 STARTING_MS = 30_000
 """A server that was just started may look in vain for its leader."""
+GONE_MS = 10_000
+"""A server that is restarted is back within this time."""
 DOWN_MS = 120_000
 """A server that was ended is back within this time."""
 
@@ -146,18 +148,17 @@ def rolling_restart(case: Case) -> Iterator[Found]:
     again = [one for one in _again(case) if id(one) not in at_once]
     servers = {one.component for one in again}
     if len(servers) > 1 and again[-1].begin_ms - again[0].begin_ms > APART_MS:
-        missed = [one for start in again for one in _missed(case, start)]
-        yield Found("zk-rolling-restart", 0.8, (*missed, *again), {"count": len(servers)}, symptom=again[0])
+        evidence = (*_missed(case, again), *again)
+        yield Found("zk-rolling-restart", 0.8, evidence, {"count": len(servers)}, symptom=again[0])
 
 
-def _missed(case: Case, start: Happening) -> list[Happening]:
-    """Who noticed last that this server was gone: it says nothing of that itself."""
-    gone = [
+def _missed(case: Case, again: list[Happening]) -> list[Happening]:
+    """What others said when a server was gone: it says nothing of that itself."""
+    return [
         one
-        for one in case.near(start, STARTING_MS, 0, "zk-peer-lost", "zk-follower-failed")
-        if one.component != start.component
+        for one in case.all("zk-peer-lost", "zk-follower-failed")
+        if any(0 <= start.begin_ms - one.begin_ms <= GONE_MS and start.component != one.component for start in again)
     ]
-    return gone[-1:]
 
 
 SIGNATURES = (simultaneous_stall, disk_stall, follower_partitioned, quorum_lost, session_expired, rolling_restart)
