@@ -124,3 +124,6 @@ def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     said = refusal(run("explain", "--cluster", "--connect", "127.0.0.1:1"))
     assert "ZooKeeper at 127.0.0.1:1 does not answer" in said
     assert run("explain").returncode == 2
+    mistaken = run("explain", "--cluster", "prod", "--connect", "127.0.0.1:1")
+    assert mistaken.returncode == 2
+    assert "--cluster-name" in mistaken.stderr

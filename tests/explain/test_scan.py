@@ -1,6 +1,7 @@
 """Ranges, blocks, compression and noise: the same lines, records and events however a file is cut, and nothing is lost."""
 
 import gzip
+import pickle
 import random
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ from holdfast.explain import said, split
 from holdfast.explain import scan as scanning
 from holdfast.explain.explain import answer as explained
 from holdfast.explain.gathered import gathered
-from holdfast.explain.inputs import Input
+from holdfast.explain.inputs import Input, inputs
 from holdfast.explain.library import library
 from tests.explain.asked import read
 
@@ -156,6 +157,9 @@ def test_a_line_of_which_there_are_200_000_in_a_minute_is_kept_50_times_and_told
     lines = [lost.format(n // 4000, n // 4 % 1000, 7 if n % 1000 else n % 7 + 1) for n in range(200_000)]
     (tmp_path / "x.log").write_text("".join(lines))
     answer = explained(read(tmp_path / "x.log", compiled=True), KNOWN)
+    (task,) = split.tasks(inputs([str(tmp_path / "x.log")]))
+    sent = pickle.dumps([scanning.scan(range, KNOWN, compiled=True) for range in task])
+    assert len(sent) < 100_000, "what goes to the driver, of 30 MB"
     assert len(answer.gathered.events) == said.EVENTS_PER_MINUTE
     assert answer.gathered.counts.events == 200_000
     told = {one.of("session"): one for one in answer.happenings}

@@ -21,7 +21,9 @@ CONF = {
     "spark.driver.host": LOOPBACK,
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.locality.wait": "0",
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # nobody begins before the other is there
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "90s",
 }
 BASE = str(getattr(sys, "_base_executable", sys.executable))
 OWN = """

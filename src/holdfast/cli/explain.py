@@ -19,6 +19,7 @@ from holdfast.cli.plain import plain
 from holdfast.cli.target import Target, find
 from holdfast.cli.terminal import console, is_terminal
 from holdfast.errors import Refused, Unavailable
+from holdfast.model.names import is_name
 
 if TYPE_CHECKING:
     from holdfast.explain.answer import Answer
@@ -70,6 +71,9 @@ def explain(
     target = find(directory, connect, cluster_name) if of_cluster or directory is not None or connect else None
     if not paths and target is None:
         raise click.UsageError("what is to be explained? Name files, directories or -, or say --cluster")
+    for path in paths:
+        if target is not None and is_name(path) and not Path(path).exists():
+            raise click.UsageError(f"there is no file {path}; the name of a cluster is given by --cluster-name")
     reader = Reader(master or f"local[{len(os.sched_getaffinity(0))}]", _settings(conf), library)
     answer = _answer(paths, target, reader)
     if events_file is not None:
@@ -121,15 +125,16 @@ def _answer(paths: tuple[str, ...], target: Target | None, reader: Reader) -> "A
     except ImportError as error:
         raise Refused(f"{error.name} is not installed here: pip install 'holdfast[spark,explain]'") from error
     known = library(reader.library)  # what is wrong with it is said before Spark starts
-    with _copied(target, alone=not paths) as (copies, notes):
-        files = [*copies, *inputs(paths)]
-        try:
+    named = inputs(paths)
+    try:
+        with _copied(target, alone=not paths) as (copies, notes):
+            files = [*copies, *named]
             with _told(sum(file.size for file in files)) as told, spark(reader.master, reader.conf) as session:
                 found = gathered(files, scanned(session, files, known.added, told))
-        finally:
-            for file in files:
-                if file.spooled:
-                    Path(file.path).unlink(missing_ok=True)
+    finally:
+        for file in named:
+            if file.spooled:
+                Path(file.path).unlink(missing_ok=True)
     return answer(replace(found, troubles=(*notes, *found.troubles)), known)
 
 
