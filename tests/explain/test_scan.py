@@ -4,6 +4,7 @@ import gzip
 import pickle
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -199,6 +200,18 @@ def test_noise_never_breaks_it_and_the_counts_add_up(
     assert counts.events == sum(1 + event.again for event in found.events) + found.dropped.total()
     assert counts.records + counts.unparsed_lines <= counts.lines
     assert Counter(event.file for event in found.events).keys() <= {0}
+
+
+def test_a_file_that_begins_otherwise_than_the_one_that_was_named_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(log(1))
+    (one,) = inputs([str(tmp_path / "a.log")])
+    ((range,),) = split.tasks([one])
+    same = scanning.scan(replace(range, beginning=one.beginning), KNOWN, compiled=False)
+    assert same.opened and same.records
+    (tmp_path / "a.log").write_bytes(b"another machine's\n" + log(1))
+    other = scanning.scan(replace(range, beginning=one.beginning), KNOWN, compiled=False)
+    assert not other.opened and not other.records
+    assert other.trouble == "cannot be read: there is another file of that name"
 
 
 def test_small_files_are_packed_and_large_ones_split() -> None:

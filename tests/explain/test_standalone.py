@@ -15,7 +15,7 @@ from holdfast.explain.split import RANGE_BYTES
 from tests.cluster.standalone import LOOPBACK, Standalone
 from tests.explain.situations import RESET, at, quiet, stall, zookeeper
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CONF = {
     "spark.driver.host": LOOPBACK,

@@ -13,6 +13,7 @@ from pyarrow import fs
 
 from holdfast.errors import Refused
 
+BEGINNING_BYTES = 128
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -27,6 +28,8 @@ class Input:
     compression: str = ""
     spooled: bool = False
     """A copy, which goes when it has been read."""
+    beginning: bytes = b""
+    """Its first bytes, by which another machine can tell whether it has the same file."""
 
     @property
     def remote(self) -> bool:
@@ -66,8 +69,9 @@ def _named(path: str) -> Iterator[Input]:
 def _local(path: Path) -> Input:
     try:
         with path.open("rb") as file:
-            magic = file.read(4)
-        return Input(str(path.resolve()), str(path), path.stat().st_size, _compression(path.name, magic))
+            beginning = file.read(BEGINNING_BYTES)
+        compression = _compression(path.name, beginning)
+        return Input(str(path.resolve()), str(path), path.stat().st_size, compression, beginning=beginning)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
 

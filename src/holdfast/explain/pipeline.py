@@ -4,7 +4,7 @@ import pickle
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused
@@ -47,12 +47,17 @@ def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Call
 def _dealt(work: list[Task], inputs: list[Input]) -> tuple[list[Range], list[Task]]:
     """Copies that were made here are read here: workers on other machines cannot see them."""
     here = [range for task in work for range in task if inputs[range.file].spooled]
-    there = [tuple(range for range in task if not inputs[range.file].spooled) for task in work]
+    there = [tuple(_marked(range, inputs) for range in task if not inputs[range.file].spooled) for task in work]
     return here, [task for task in there if task]
 
 
+def _marked(range: Range, inputs: list[Input]) -> Range:
+    """Every machine has a /var/log: what another one has there is not what was named."""
+    return replace(range, beginning=inputs[range.file].beginning)
+
+
 def _check_opened(found: Iterable[Scanned], inputs: list[Input]) -> None:
-    """A file that was there when it was named, and that a worker cannot open, is on this machine alone."""
+    """A file that was there when it was named, and that a worker does not find or finds to be another, is only here."""
     for one in found:
         file = inputs[one.range.file]
         if not one.opened and not file.remote:

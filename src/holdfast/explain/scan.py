@@ -58,6 +58,7 @@ def scan(range: Range, library: Library, *, compiled: bool) -> Scanned:
 def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
     scanned = Scanned(range, Mode.PLAIN)
     try:
+        _check_same(range)
         with opened(range.path, range.compression) as file:
             scanned.opened = True
             sample = file.read(SAMPLE_BYTES)
@@ -73,6 +74,13 @@ def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
     except (OSError, EOFError, ValueError) as error:
         scanned.trouble = f"{'not read to its end' if scanned.opened else 'cannot be read'}: {error}"
     return scanned
+
+
+def _check_same(range: Range) -> None:
+    if range.beginning:
+        with opened(range.path, "") as file:
+            if file.read(len(range.beginning)) != range.beginning:
+                raise OSError("there is another file of that name")
 
 
 class _Window:

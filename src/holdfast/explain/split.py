@@ -18,6 +18,8 @@ class Range:
     compression: str
     begin: int
     end: int
+    beginning: bytes = b""
+    """What the file must begin with, if whoever reads it might have another one of that name."""
 
 
 Task = tuple[Range, ...]
