@@ -13,6 +13,9 @@ from holdfast.explain.happening import Happening
 from holdfast.explain.moment import SOME_YEAR, SOME_YEAR_MS, stamp
 from holdfast.explain.said import EVENTS_PER_MINUTE
 
+NAMED_MAX = 10
+"""So many diagnoses are named in the summary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -26,7 +29,8 @@ class Answer:
     def summary(self) -> str:
         if self.diagnoses:
             first, *others = self.diagnoses
-            more = f" {len(others)} more: " + "; ".join(one.title for one in others) + "." if others else ""
+            named = "; ".join(one.title for one in others[:NAMED_MAX]) + ("; …" if len(others) > NAMED_MAX else "")
+            more = f" {len(others)} more: {named}." if others else ""
             return f"{stamp(first.begin_ms)}: {first.title}.{more}"
         counts = self.gathered.counts
         if not counts.records:

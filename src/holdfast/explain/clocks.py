@@ -19,6 +19,9 @@ SEEN_WITHIN_MS = 100
 """How long it may take until everybody has seen that a session is opened."""
 SHARED_MIN = 3
 """So many sessions must agree: one that a log tells of only when its client came back would look like another clock."""
+LINKED_MAX = 200
+SETTLED_MAX = 500
+"""So many events of a clock are held against so many of those before it: what connects them is seldom far."""
 Clock = tuple[int, str]
 
 
@@ -98,19 +101,15 @@ def _span(found: Clocks, events: list[Event]) -> tuple[int, int]:
 
 def _align(found: Clocks, clock: Clock, events: list[Event], settled: list[Event], rules: list[Rule]) -> None:
     """Move a clock to another zone only if that connects what is not connected as it is."""
-    links = list(_links(events, settled, rules))
-    here = found.moved_ms.get(clock, 0)
-
-    def fitting(moved_ms: int) -> int:
-        count = 0
-        for event, other, least_ms, most_ms in links:
-            between_ms = (event.ms or 0) + found.day_ms.get(clock, 0) + moved_ms - (found.at(other) or 0)
-            count += least_ms <= between_ms <= most_ms
-        return count
-
-    best = max(ZONES, key=lambda zone: (fitting(here + zone * QUARTER_MS), -abs(zone), zone))
-    if fitting(here + best * QUARTER_MS) > fitting(here):
-        found.moved_ms[clock] = here + best * QUARTER_MS
+    fitting = dict.fromkeys(ZONES, 0)
+    for event, other, least_ms, most_ms in _links(events, settled, rules):
+        between_ms = (found.at(event) or 0) - (found.at(other) or 0)
+        first, last = -((between_ms - least_ms) // QUARTER_MS), (most_ms - between_ms) // QUARTER_MS
+        for zone in range(max(first, ZONES[0]), min(last, ZONES[-1]) + 1):
+            fitting[zone] += 1
+    best = max(ZONES, key=lambda zone: (fitting[zone], -abs(zone), zone))
+    if fitting[best] > fitting[0]:
+        found.moved_ms[clock] = found.moved_ms.get(clock, 0) + best * QUARTER_MS
 
 
 def _set_right(found: Clocks, reference: Clock, of_clock: dict[Clock, list[Event]]) -> None:
@@ -160,10 +159,10 @@ def _opened(events: list[Event]) -> dict[str, Event]:
 def _links(events: list[Event], settled: list[Event], rules: list[Rule]) -> Iterable[tuple[Event, Event, int, int]]:
     """Pairs that belong together, and how much later the first may be."""
     others: dict[str, list[Event]] = {}
-    for other in settled[:500]:
+    for other in settled[:SETTLED_MAX]:
         others.setdefault(other.kind, []).append(other)
     between = [rule for rule in rules if "component" not in rule.same]
-    for event in events[:200]:
+    for event in events[:LINKED_MAX]:
         session = event.fields.get("session")
         for other in others.get(event.kind, ()) if session else ():
             if session == other.fields.get("session"):

@@ -1,5 +1,7 @@
 """What signatures look at, and what they find."""
 
+import bisect
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -75,6 +77,8 @@ class Case:
     causes: Causes
     skews: tuple[Skew, ...] = ()
     kinds: dict[str, list[Happening]] = field(default_factory=dict)
+    alike: dict[tuple[str, str], dict[str, list[Happening]]] = field(default_factory=dict)
+    """(kind, field) → value → those that have it; made when somebody asks."""
 
     @classmethod
     def of(cls, happenings: Sequence[Happening], causes: Causes, skews: tuple[Skew, ...] = ()) -> "Case":
@@ -86,9 +90,26 @@ class Case:
     def all(self, *kinds: str) -> list[Happening]:
         return in_order(one for kind in kinds for one in self.kinds.get(kind, ()))
 
-    def near(self, one: Happening, before_ms: int, after_ms: int, *kinds: str) -> list[Happening]:
-        begin, end = one.begin_ms - before_ms, one.begin_ms + after_ms
-        return [other for other in self.all(*kinds) if begin <= other.begin_ms <= end]
+    def near(self, one: Happening, before_ms: int, after_ms: int, *kinds: str, same: str = "") -> list[Happening]:
+        """`same`: a field that they have in common with it."""
+        found: list[Happening] = []
+        for kind in kinds:
+            of_kind = self._alike(kind, same).get(one.of(same), []) if same else self.kinds.get(kind, [])
+            first = bisect.bisect_left(of_kind, one.begin_ms - before_ms, key=_begin_ms)
+            found += of_kind[first : bisect.bisect_right(of_kind, one.begin_ms + after_ms, key=_begin_ms)]
+        return in_order(found) if len(kinds) > 1 else found
+
+    def _alike(self, kind: str, field: str) -> dict[str, list[Happening]]:
+        if (kind, field) not in self.alike:
+            groups: dict[str, list[Happening]] = {}
+            for one in self.kinds.get(kind, ()):
+                groups.setdefault(one.of(field), []).append(one)
+            self.alike[kind, field] = groups
+        return self.alike[kind, field]
+
+
+def _begin_ms(one: Happening) -> int:
+    return one.begin_ms
 
 
 def in_order(happenings: Iterable[Happening]) -> list[Happening]:
@@ -99,11 +120,10 @@ def told(case: Case, found: Iterable[Found], signatures: Mapping[str, Signature]
     """The root first, then by how sure it is and when it began. One is the root: the one that shows what most chains begin
     with; else the one that began first."""
     chains = [(one, case.causes.chain(one.symptom or in_order(one.evidence)[-1])) for one in found]
-    beginnings = [id(chain[0].happening) for _, chain in chains]
+    beginnings = Counter(id(chain[0].happening) for _, chain in chains)
 
     def begun_by(one: Found) -> int:
-        mine = {id(happening) for happening in one.evidence}
-        return sum(beginning in mine for beginning in beginnings)
+        return sum(beginnings[number] for number in {id(happening) for happening in one.evidence})
 
     def order(pair: tuple[Found, tuple[Link, ...]]) -> tuple[int, int, float, str]:
         one = pair[0]

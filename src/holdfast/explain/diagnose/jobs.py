@@ -1,5 +1,6 @@
 """Jobs that run and should not, or do not and should."""
 
+from collections import deque
 from collections.abc import Iterator
 
 from holdfast.explain.diagnose.case import Case, Found
@@ -16,13 +17,16 @@ LOOP_GAP_MS = 1_800_000
 
 def resurrected(case: Case) -> Iterator[Found]:
     """A new leader recovers a job that nobody has seen alive, beside one that was."""
+    signs = deque(_signs_of_life(case))
+    alive: set[str] = set()
     for granted in case.all("leadership-granted"):
         recovered = case.near(granted, 1000, 300_000, "job-recovering")
-        alive = {one.of("job") for one in _signs_of_life(case) if one.begin_ms < granted.begin_ms + 1000}
+        while signs and signs[0].begin_ms < granted.begin_ms + 1000:
+            alive.add(signs.popleft().of("job"))
         strange = [one for one in recovered if one.of("job") not in alive]
         if alive and strange and len({one.of("job") for one in recovered}) > 1:
-            for job in dict.fromkeys(one.of("job") for one in strange):
-                yield _resurrected(case, granted, [one for one in strange if one.of("job") == job], alive)
+            for mine in _by_job(strange).values():
+                yield _resurrected(case, granted, mine, alive)
             return
 
 
@@ -42,9 +46,11 @@ def _signs_of_life(case: Case) -> list[Happening]:
 
 
 def starved(case: Case) -> Iterator[Found]:
+    restarting = _by_job(case.all("job-restarting"))
+    recovering = sorted(_by_job(case.all("job-recovering")))[:2]
     for job, mine in _by_job(case.all("no-slots")).items():
-        again = _by_job(case.all("job-restarting")).get(job, [])
-        others = sorted(other for other in _by_job(case.all("job-recovering")) if other != job)
+        again = restarting.get(job, [])
+        others = [other for other in recovering if other != job]
         if again:
             beside = f" Job {others[0]} had been started beside it." if others else ""
             facts = {"job": job, "beside": beside}

@@ -7,8 +7,8 @@ from holdfast.explain.diagnose.case import Case, Found
 
 def broker_session_lost(case: Case) -> Iterator[Found]:
     for expired in case.all("kafka-session-expired", "kafka-broker-fenced"):
-        sessions = [one for one in case.near(expired, 60_000, 5000, "client-expired") if one.component == expired.component]
-        again = [one for one in case.near(expired, 0, 60_000, "kafka-registered-again") if one.component == expired.component]
+        sessions = case.near(expired, 60_000, 5000, "client-expired", same="component")
+        again = case.near(expired, 0, 60_000, "kafka-registered-again", same="component")
         fenced = expired.of("broker")
         facts = {
             "broker": f"broker {fenced}" if fenced else expired.component,
@@ -21,7 +21,7 @@ def broker_session_lost(case: Case) -> Iterator[Found]:
 def offset_reset(case: Case) -> Iterator[Found]:
     for lost in case.all("kafka-offset-out-of-range"):
         partition = lost.of("partition")
-        resets = [one for one in case.near(lost, 0, 60_000, "kafka-offset-reset") if one.of("partition") == partition]
+        resets = case.near(lost, 0, 60_000, "kafka-offset-reset", same="partition")
         if not resets and not lost.of("reset"):
             continue  # it stopped there, and said so
         where = f" It went on from {resets[0].of('offset')}." if resets else ""

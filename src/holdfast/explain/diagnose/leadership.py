@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from holdfast.explain.diagnose.case import Case, Found
-from holdfast.explain.happening import Happening
 
 AT_ONCE_MS = 10_000
 _FOLLOWS = ("retry-gave-up", "registration-failed", "leader-unknown", "workers-lost")
@@ -11,12 +10,12 @@ _FOLLOWS = ("retry-gave-up", "registration-failed", "leader-unknown", "workers-l
 
 def lost_on_suspend(case: Case) -> Iterator[Found]:
     for revoked in case.all("leadership-revoked"):
-        suspended = _here(revoked, case.near(revoked, AT_ONCE_MS, 1000, "connection-suspended"))
-        expired = _here(revoked, case.near(revoked, 120_000, 1000, "client-expired", "connection-lost"))
+        suspended = case.near(revoked, AT_ONCE_MS, 1000, "connection-suspended", same="component")
+        expired = case.near(revoked, 120_000, 1000, "client-expired", "connection-lost", same="component")
         if not suspended or expired:
             continue
-        lost = _here(revoked, case.near(revoked, AT_ONCE_MS, 1000, "client-disconnected"))
-        back = _here(revoked, case.near(revoked, 1000, 60_000, "client-connected"))
+        lost = case.near(revoked, AT_ONCE_MS, 1000, "client-disconnected", same="component")
+        back = case.near(revoked, 1000, 60_000, "client-connected", same="component")
         kept = [one for one in back if one.of("session") in {before.of("session") for before in lost}]
         again = f" It was back with the same session {kept[0].of('session')}, which had never expired." if kept else ""
         yield Found(
@@ -35,10 +34,6 @@ def connection_lost(case: Case) -> Iterator[Found]:
     gave_up = case.near(lost[0], 0, 600_000, *_FOLLOWS) if lost else []
     if gave_up:
         yield Found("zk-connection-lost", 0.8, (*lost, *gave_up), {"component": lost[0].component})
-
-
-def _here(other: Happening, happenings: list[Happening]) -> list[Happening]:
-    return [one for one in happenings if one.component == other.component]
 
 
 SIGNATURES = (lost_on_suspend, connection_lost)

@@ -81,9 +81,10 @@ def disk_stall(case: Case) -> Iterator[Found]:
 def follower_partitioned(case: Case) -> Iterator[Found]:
     stalled = {one.component for one in case.all("zk-fsync-slow", "gc-pause")}
     for lost in case.all("zk-follower-failed"):
+        if lost.component in stalled or case.near(lost, 60_000, 60_000, "zk-quorum-lost"):
+            continue
         seen = [one for one in case.near(lost, 30_000, 60_000, "zk-peer-lost") if one.component != lost.component]
-        broken = case.near(lost, 60_000, 60_000, "zk-quorum-lost")
-        if seen and not broken and lost.component not in stalled and not _ended(case, lost, seen[0]):
+        if seen and not _ended(case, lost, seen[0]):
             facts = {"server": lost.component, "leader": seen[0].component}
             yield Found("zk-follower-partitioned", 0.8, (lost, *seen), facts, symptom=lost)
             return

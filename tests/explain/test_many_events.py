@@ -1,0 +1,104 @@
+"""What is thought about events takes as long as there are events, and not as long as there are pairs of them."""
+
+import itertools
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.explain.causes import SECOND_MS, SLACK_MS, Causes
+from holdfast.explain.event import Event
+from holdfast.explain.explain import answer
+from holdfast.explain.happening import Happening, folded
+from holdfast.explain.library import library
+from holdfast.explain.rule import Rule
+from tests.explain.many import many
+
+KNOWN = library()
+FEW, MANY = 25_000, 100_000
+MANY_S = 20.0
+"""Of a processor. A quiet one takes three."""
+GROWTH_MAX = 2.5
+"""How much longer than by their number many may take; if it were by their pairs, it would be four."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kinds", "span_ms", "files"),
+    [
+        (frozenset(), 86_400_000, 12),
+        (frozenset({"connection-lost", "client-disconnected", "kafka-session-expired"}), 86_400_000, 200),
+        (frozenset({"leadership-granted", "job-recovering", "checkpoint-completed", "no-slots", "job-restarting"}), 60_000, 12),
+    ],
+    ids=["all kinds in a day", "connections that come and go", "jobs in a minute"],
+)
+def test_a_hundred_thousand_events_are_answered_in_seconds(
+    kinds: frozenset[str], span_ms: int, files: int, report: Callable[[str], None]
+) -> None:
+    taken_s = []
+    for number in (FEW, MANY):
+        gathered = many(number, KNOWN, kinds, files, span_ms)
+        begun = time.process_time()
+        found = answer(gathered, KNOWN)
+        found.json()
+        taken_s.append(time.process_time() - begun)
+        assert len(found.happenings) > number // 10
+        assert sum(one.count for one in found.happenings) == number
+        assert len(found.summary) < 10_000
+    report(f"explain: {FEW:,} events answered in {taken_s[0]:.1f} s, {MANY:,} in {taken_s[1]:.1f} s of a processor")
+    assert taken_s[1] < MANY_S
+    assert taken_s[1] / taken_s[0] < GROWTH_MAX * MANY / FEW
+
+
+def test_a_cause_is_the_latest_that_a_rule_allows() -> None:
+    """As a search through all pairs finds it."""
+    events = many(600, KNOWN, span_ms=300_000, files=3).events
+    happenings = folded(Happening(event, f"server {event.file}", event.ms or 0, event.ms or 0) for event in events)
+    causes = Causes(happenings, KNOWN.rules)
+    numbers = {id(one): number for number, one in enumerate(happenings)}
+    chains = [causes.chain(one) for one in happenings]
+    assert sum(len(chain) > 1 for chain in chains) > 50
+    for one, chain in zip(happenings, chains, strict=True):
+        assert chain[-1].happening is one
+        for before, link in itertools.pairwise(chain):
+            assert (before.happening, link.rule) == _searched(happenings, numbers[id(link.happening)])
+
+
+def _searched(happenings: list[Happening], number: int) -> tuple[Happening, str] | None:
+    effect = happenings[number]
+    for rule in KNOWN.rules:
+        allowed = [
+            (cause.begin_ms, -other)
+            for other, cause in enumerate(happenings)
+            if effect.kind in rule.effect and cause.kind in rule.cause and _fits(happenings, rule, other, number)
+        ]
+        if allowed:
+            return happenings[-max(allowed)[1]], rule.says
+    return None
+
+
+def _fits(happenings: list[Happening], rule: Rule, other: int, number: int) -> bool:
+    cause, effect = happenings[other], happenings[number]
+    slack_ms = SECOND_MS if effect.begin_ms % SECOND_MS == 0 else SLACK_MS
+    in_time = -slack_ms <= effect.begin_ms - cause.begin_ms <= rule.within_ms
+    alike = all(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.same)
+    before = other < number or (other != number and cause.kind not in rule.effect)
+    return in_time and alike and before and not any(_rules_out(rule, cause, effect, one) for one in happenings)
+
+
+def _rules_out(rule: Rule, cause: Happening, effect: Happening, one: Happening) -> bool:
+    of_one = one.component == effect.component and len({one.of("session"), effect.of("session")} - {""}) < 2
+    since = one.kind in rule.since and of_one and cause.begin_ms < one.begin_ms < effect.begin_ms
+    just_before = cause.begin_ms - rule.within_ms <= one.begin_ms <= cause.begin_ms
+    return since or (one.kind in rule.unless and one.component == cause.component and just_before)
+
+
+def test_what_goes_on_and_off_all_day_has_not_one_beginning() -> None:
+    """A chain comes to the same kind of thing at the same place once."""
+    happenings = [
+        Happening(Event(kind, "client", kind, 0, at, 1, kind, at), "broker 1", at, at)
+        for turn in range(1000)
+        for at, kind in ((turn * 70_000, "connection-lost"), (turn * 70_000 + 20_000, "client-disconnected"))
+    ]
+    chain = Causes(happenings, KNOWN.rules).chain(happenings[-1])
+    assert [link.happening.kind for link in chain] == ["connection-lost", "client-disconnected"]
