@@ -1,5 +1,6 @@
 """What is known of other systems is declared with examples, and each example is read as what it is an example of."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from holdfast.errors import Refused
 from holdfast.explain.format import Format
 from holdfast.explain.library import library
 from holdfast.explain.pattern import Pattern
-from holdfast.explain.records import findings, mode_of
+from holdfast.explain.records import MATCHED_BYTES_MAX, findings, mode_of
 from holdfast.explain.sweep import Mode
 
 KNOWN = library()
+NEARLY_S = 0.1
+"""Of a processor. Most take a hundredth of it."""
 
 
 @pytest.mark.parametrize("format", KNOWN.formats.all, ids=lambda format: format.name)
@@ -99,3 +102,15 @@ def test_every_signature_and_every_option_is_documented() -> None:
     for parameter in explain.params:
         for name in parameter.opts if parameter.param_type_name == "option" else ():
             assert f"`{name}" in text, name
+
+
+@pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
+def test_what_is_nearly_an_event_is_not_looked_at_for_long(pattern: Pattern) -> None:
+    """Of a record of four kilobytes, every beginning of which begins like one: what takes the square of that takes seconds."""
+    for example in pattern.examples:
+        for cut in range(1, len(example) + 1, max(1, len(example) // 30)):
+            for piece in (example[:cut], example[-cut:], example[cut // 2 : cut]):
+                for text in (piece * (MATCHED_BYTES_MAX // len(piece)), piece + piece[-1] * MATCHED_BYTES_MAX):
+                    begun = time.process_time()
+                    pattern.fields(text)
+                    assert time.process_time() - begun < NEARLY_S, text[:200]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,16 @@ def test_a_report_is_read_as_one_however_it_is_cut(tmp_path: Path) -> None:
     whole = summed(tmp_path / "a.txt", len(data), len(data))
     assert whole[0].unparsed_lines == 5  # type: ignore[attr-defined]
     assert summed(tmp_path / "a.txt", len(data), 20) == whole
+
+
+def test_a_literal_that_a_line_has_a_thousand_times_is_looked_at_once(tmp_path: Path) -> None:
+    line = LOOKING.replace(b"LOOKING", b"Expiring session " * 3000)
+    (tmp_path / "a.log").write_bytes(line * 200 + LOOKING)
+    read(tmp_path / "a.log", compiled=True)
+    begun = time.process_time()
+    found = read(tmp_path / "a.log", compiled=True)
+    assert time.process_time() - begun < 2, "10 MB"
+    assert [event.kind for event in found.events] == ["zk-looking"]
 
 
 @pytest.mark.parametrize(

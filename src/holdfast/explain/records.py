@@ -137,11 +137,15 @@ class _Reader:
         again if it says more."""
         swept = self._swept
         said: dict[tuple[int, str], list[dict[str, str]]] = {}
+        seen: set[tuple[int, int]] = set()
         columns = (swept.hit_ends, swept.hit_literals, swept.hit_records, swept.hit_line_starts, swept.hit_lines)
         for end, literal, record, line_start, line in zip(*(column.tolist() for column in columns), strict=True):
             start = int(swept.starts[record]) if record >= 0 else line_start
             if end - start > RECORD_BYTES_MAX or (record < 0 and self._mode is Mode.PROSE):
                 continue  # in prose, what is not quoted is what somebody thought of it
+            if (line_start, literal) in seen:
+                continue  # a line may have it a thousand times
+            seen.add((line_start, literal))
             text = ""
             for number in self._library.patterns.of(literal):
                 pattern = self._library.patterns.all[number]
