@@ -35,6 +35,7 @@ TOLD_EVERY = 20
 """So often everything that can be written is written."""
 SLOW_S = 1.0
 RANGES_MAX = 12
+LONG_LINES = 5
 KNOWN = library()
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + MUTANTS // 20)]
@@ -64,6 +65,22 @@ def test_mutated_logs_crash_nothing_and_their_counts_add_up(tmp_path: Path, repo
         f"something was found in {diagnosed:,}; the slowest took {slowest[0] * 1000:.0f} ms ({slowest[1]})"
     )
     assert diagnosed > MUTANTS // 10, "most mutants are still logs"
+
+
+def test_lines_of_ten_megabytes_are_read_like_others(tmp_path: Path) -> None:
+    (tmp_path / "seeds").mkdir()
+    known = seeds(tmp_path / "seeds", random.Random(SEED))
+    for number in range(LONG_LINES):
+        chance = random.Random(f"{SEED}-long-{number}")
+        lines = chance.choice(chance.choice(known)).splitlines(keepends=True)
+        at = chance.randrange(len(lines))
+        lines[at] = (
+            chance.choice((b"", lines[at].rstrip(b"\n")))
+            + (lines[at].rstrip(b"\n") or b"x") * (10**7 // len(lines[at]))
+            + b"\n"
+        )
+        data = b"".join(lines)
+        examined(tmp_path, [Mutant("long.log", data, data)], chance, everything=True)
 
 
 def examined(directory: Path, files: list[Mutant], chance: random.Random, *, everything: bool) -> tuple[float, int]:

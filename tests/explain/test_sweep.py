@@ -93,8 +93,32 @@ def test_what_differs_in_numbers_alone_looks_alike() -> None:
         b"2017-02-20 14:14:10,519 - WARN  [SyncThread:3:FileTxnLog@334] - took 1234ms of session 0xbeef1",
         b"2017-02-20 14:14:10,519 - WARN  [SyncThread:3:FileTxnLog@334] - gave 1234ms of session 0xbeef1",
     ]
+    first, second, third = _looks(lines)
+    assert first == second != third
+
+
+def test_a_unit_after_a_number_changes_with_it_and_looks_the_same() -> None:
+    lines = [
+        b"2016-01-19 13:13:09,418 INFO a.B - Block broadcast_3 stored (estimated size 93.0 B, free 1.2 GiB)",
+        b"2016-01-19 13:13:09,418 INFO a.B - Block broadcast_47 stored (estimated size 5.2 KB, free 434.4 MiB)",
+        b"2016-01-19 13:13:09,418 INFO a.B - Block broadcast_47 kept (estimated size 5.2 KB, free 434.4 MiB)",
+    ]
+    first, second, third = _looks(lines)
+    assert first == second != third
+    ending = [line.replace(b")", b"") for line in lines]
+    assert len(set(_looks(ending))) == 2
+
+
+def test_only_the_beginning_of_a_long_line_is_looked_at() -> None:
+    """What is read of it after the end of a range depends on the range."""
+    beginning = b"2016-01-19 13:13:09,418 INFO a.B - word" + b" word" * 1000
+    one, other, short = _looks([beginning, beginning + b" and more", beginning[:200]])
+    assert one == other != short
+
+
+def _looks(lines: list[bytes]) -> list[int]:
     data = np.frombuffer(b"\n".join(lines), np.uint8)
     tables = (KNOWN.formats.shapes(Mode.LOG), KNOWN.patterns.literals)
     found = sweep(data, 0, data.size, Mode.LOG, *tables, wrappers=KNOWN.formats.wrappers, compiled=False)
-    first, second, third = found.looks
-    assert first == second != third
+    looks: list[int] = found.looks.tolist()
+    return looks

@@ -22,6 +22,9 @@ from holdfast.explain.shape import Shapes
 COMPILED_FROM_BYTES = 300_000
 """To compile pays from about here."""
 
+LOOKED_AT_BYTES = 4096
+"""Of a record's first line, so much counts for what it looks like."""
+
 _DELIMITER, _WORD, _DIGIT = 0, 1, 2
 
 
@@ -243,7 +246,10 @@ def _sweep(  # noqa: PLR0912, PLR0915
         look = 0
         token = 0
         numbered = False
+        after_number = False
+        word = line
         at = line
+        looked_at = min(size, line + LOOKED_AT_BYTES) if fits >= 0 else line
         if frame or blank:
             while at < size and data[at] != 10:
                 at += 1
@@ -262,20 +268,24 @@ def _sweep(  # noqa: PLR0912, PLR0915
                     hit_lines[found_count] = line_number
                     found_count += 1
                     ending = shorter[ending]
-            kind = classes[byte]
-            if kind == 0:
-                if numbered:
-                    token = 7
-                look = ((look ^ token) * 1000003 + byte) & mask
-                token = 0
-                numbered = False
-            else:
-                token = (token * 31 + byte) & mask
-                if kind == 2:
-                    numbered = True
+            if at < looked_at:
+                kind = classes[byte]
+                if kind == 0:
+                    # After a number, B, KB, MiB and the like change with it.
+                    if numbered or (after_number and at - word <= 3 and data[at - 1] == 66):
+                        token = 7
+                    look = ((look ^ token) * 1000003 + byte) & mask
+                    after_number = numbered and byte == 32
+                    token = 0
+                    word = at + 1
+                    numbered = False
+                else:
+                    token = (token * 31 + byte) & mask
+                    if kind == 2:
+                        numbered = True
             at += 1
         if fits >= 0:
-            if numbered:
+            if numbered or (after_number and at - word <= 3 and data[at - 1] == 66):
                 token = 7
             looks[records - 1] = ((look ^ token) * 1000003) & mask
         at += 1
