@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 
-from bench import failover, jobs, kafka_guard, kafka_overhead, savepoint, simulation, start, throughput
+from bench import explain_templates, failover, jobs, kafka_guard, kafka_overhead, savepoint, simulation, start, throughput
 
 BENCHMARKS = {
     "simulation": simulation.main,
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "savepoint": savepoint.main,
     "kafka_guard": kafka_guard.main,
     "kafka_overhead": kafka_overhead.main,
+    "explain_templates": explain_templates.main,
 }
 
 
