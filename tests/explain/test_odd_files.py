@@ -119,6 +119,17 @@ def test_a_literal_that_a_line_has_a_thousand_times_is_looked_at_once(tmp_path: 
     assert [event.kind for event in found.events] == ["zk-looking"]
 
 
+def test_what_is_too_long_for_a_report_is_a_log_and_can_be_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs print tables between their records."""
+    data = (LOOKING + b"\n+---+---+\n|  a|  b|\n\n") * 50
+    (tmp_path / "a.log").write_bytes(data)
+    assert read(tmp_path / "a.log").counts.unparsed_lines == 100
+    monkeypatch.setattr(scan, "PROSE_BYTES_MAX", 1000)
+    whole = summed(tmp_path / "a.log", len(data), len(data))
+    assert (whole[0].records, whole[0].unparsed_lines) == (50, 0)  # type: ignore[attr-defined]
+    assert summed(tmp_path / "a.log", len(data), 300) == whole
+
+
 @pytest.mark.parametrize(
     "text",
     ["2026-03-04 12:60:00,000", "2026-03-04 12:00:61,000", "2026-03-04T12:00:00.000+99:99", "9999-12-31T23:59:59.999-08:00"],

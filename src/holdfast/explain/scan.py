@@ -4,6 +4,7 @@ A record belongs to the range that its first byte is in, and so does a line; who
 what belongs to it. What comes back is bounded: so many events of a kind in a minute, and so many looks; the rest is counted.
 """
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import IO
 
@@ -12,13 +13,15 @@ from holdfast.explain.inputs import opened
 from holdfast.explain.library import Library
 from holdfast.explain.records import MATCHED_BYTES_MAX, RECORD_BYTES_MAX, SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
 from holdfast.explain.said import Said
-from holdfast.explain.split import Range
+from holdfast.explain.split import RANGE_BYTES, Range
 from holdfast.explain.sweep import Mode
 
 BLOCK_BYTES = 4 * 1024 * 1024
 STEP_BYTES = 64 * 1024
 LONG_BYTES = 4 * BLOCK_BYTES
 """A record or a line that is longer is not kept together."""
+PROSE_BYTES_MAX = RANGE_BYTES
+"""What is longer was not written by a person."""
 LOOKS_MAX = 500
 _NO_END = 1 << 62
 
@@ -62,8 +65,11 @@ def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
         with opened(range.path, range.compression) as file:
             scanned.opened = True
             sample = file.read(SAMPLE_BYTES)
+            long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
         scanned.mode = mode_of(sample, library, compiled=compiled)
-        if scanned.mode is Mode.PROSE:
+        if scanned.mode is Mode.PROSE and long:
+            scanned.mode = Mode.LOG  # of a program that prints as well
+        elif scanned.mode is Mode.PROSE:
             if range.begin:
                 return scanned  # what a line of prose is depends on all before it: the first range has them all
             range = replace(range, end=_NO_END)
