@@ -146,6 +146,20 @@ def test_the_first_and_the_last_year_can_be_told() -> None:
         assert stamp(found.ms - 10**9 if text[0] == "0" else found.ms + 10**9) == text, "the end of what can be told"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{{"epoch": 3, "event": "leading", "why": "{}", "time": "2026-03-04T12:00:00Z"}}',
+        '{{"log":"2026-03-04 12:00:00,000 - INFO  [main:A@1] - LOOKING {}\\n","stream":"stdout",'
+        '"time":"2026-03-04T12:00:00Z"}}',
+    ],
+    ids=["json", "docker"],
+)
+def test_what_stands_at_the_end_of_a_long_line_of_json_is_known(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.log").write_text(f"{line.format('long ' * 3000)}\n" * 3)
+    assert [stamp(event.ms or 0) for event in read(tmp_path / "a.log").events] == ["2026-03-04T12:00:00.000"] * 3
+
+
 def test_half_a_pair_of_surrogates_in_json_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text('{"epoch": 3, "event": "leading", "node": "n\\ud800", "time": "2026-03-04T12:00:00Z"}\n')
     found = asked(tmp_path / "a.log")

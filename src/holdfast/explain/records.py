@@ -194,9 +194,8 @@ class _Reader:
             return Header(None, 0)
         if self._header_of[0] != record:
             start = int(self._swept.starts[record])
-            text = _text(self._data[start : min(self._end_of(record), start + MATCHED_BYTES_MAX)])
-            first = text if self._mode is Mode.PLAIN else text.split("\n", 1)[0]
-            self._header_of = record, self._library.formats.read(self._mode, int(self._swept.formats[record]), first)
+            line = _text(self._data[start : min(self._line_end(start), start + RECORD_BYTES_MAX)])
+            self._header_of = record, self._library.formats.read(self._mode, int(self._swept.formats[record]), line)
         return self._header_of[1]
 
     def _matched(self, record: int, line_start: int) -> str:
