@@ -8,6 +8,13 @@ from holdfast.explain.event import Event
 
 FOLDED_WITHIN_MS = 60_000
 """The same again within this time is a repetition."""
+_STATES = (
+    {"connection-suspended", "connection-regained", "connection-lost"},
+    {"client-disconnected", "client-connected"},
+    {"leadership-revoked", "leadership-granted"},
+)
+OTHER_STATES = {kind: states - {kind} for states in _STATES for kind in states}
+"""Of a kind that is a state, those that end it: after one of them, the same again is no repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +45,26 @@ class Happening:
 def folded(happenings: Iterable[Happening]) -> list[Happening]:
     """In the order of their beginnings, repetitions as one. The counts add up to what came in."""
     open_: dict[tuple[str, ...], int] = {}
+    entered: dict[tuple[str, str, str], int] = {}
     found: list[Happening] = []
-    for one in sorted(happenings, key=lambda one: (one.begin_ms, one.end_ms, one.event.file, one.event.offset)):
+    for number, one in enumerate(sorted(happenings, key=_order)):
         last_ms = max(one.begin_ms, one.last_ms)
         at = open_.get(one.key)
-        if at is not None and _repeats(found[at], one):
+        whose = one.component, one.of("session")
+        since = entered.get((one.kind, *whose), -1)
+        left = any(entered.get((other, *whose), -1) > since for other in OTHER_STATES.get(one.kind, ()))
+        entered[one.kind, *whose] = number
+        if at is not None and not left and _repeats(found[at], one):
             before = found[at]
             found[at] = replace(before, count=before.count + one.count, last_ms=max(before.last_ms, last_ms))
             continue
         open_[one.key] = len(found)
         found.append(replace(one, last_ms=last_ms))
     return found
+
+
+def _order(one: Happening) -> tuple[int, int, int, int]:
+    return one.begin_ms, one.end_ms, one.event.file, one.event.offset
 
 
 def _repeats(before: Happening, one: Happening) -> bool:
