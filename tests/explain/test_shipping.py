@@ -37,7 +37,7 @@ from holdfast.explain.scan import scan
 from holdfast.explain.split import Range
 found = scan(Range(0, {str(tmp_path / "x.log")!r}, "", 0, 71), library_of(()), compiled=True)
 assert sys.modules["holdfast"].__file__.startswith({str(archive)!r})
-print([event.kind for event in found.events])
+print([event.kind for event in found.own.events])
 """
     done = subprocess.run(
         [sys.executable, "-c", program],

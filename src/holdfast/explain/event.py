@@ -39,7 +39,8 @@ class Event:
     @property
     def told(self) -> tuple[str, ...]:
         """What makes two of a kind the same but for the time."""
-        return tuple(self.fields.get(name, "") for name in FOLDED_BY)
+        told = self.fields.get
+        return tuple([told(name, "") for name in FOLDED_BY])
 
     @property
     def repeatable(self) -> bool:

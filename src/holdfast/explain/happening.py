@@ -49,7 +49,8 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
     found: list[Happening] = []
     for number, one in enumerate(sorted(happenings, key=_order)):
         last_ms = max(one.begin_ms, one.last_ms)
-        at = open_.get(one.key)
+        key = one.key
+        at = open_.get(key)
         whose = one.component, one.of("session")
         since = entered.get((one.kind, *whose), -1)
         left = any(entered.get((other, *whose), -1) > since for other in OTHER_STATES.get(one.kind, ()))
@@ -58,7 +59,7 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
             before = found[at]
             found[at] = replace(before, count=before.count + one.count, last_ms=max(before.last_ms, last_ms))
             continue
-        open_[one.key] = len(found)
+        open_[key] = len(found)
         found.append(replace(one, last_ms=last_ms))
     return found
 

@@ -99,6 +99,10 @@ class Case:
             found += of_kind[first : bisect.bisect_right(of_kind, one.begin_ms + after_ms, key=_begin_ms)]
         return in_order(found) if len(kinds) > 1 else found
 
+    def same(self, one: Happening, field: str, *kinds: str) -> list[Happening]:
+        """All that have a field in common with it, whenever that was."""
+        return [other for kind in kinds for other in self._alike(kind, field).get(one.of(field), [])]
+
     def _alike(self, kind: str, field: str) -> dict[str, list[Happening]]:
         if (kind, field) not in self.alike:
             groups: dict[str, list[Happening]] = {}

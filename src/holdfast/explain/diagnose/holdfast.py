@@ -41,8 +41,7 @@ def _standing(case: Case, kind: str, signature: str) -> Iterator[Found]:
 
 def since(case: Case, one: Happening) -> str:
     """How the job stands, if it is another way by now."""
-    mine = [other for other in case.all(*_PHASES) if other.of("job") == one.of("job")]
-    last = max(mine, key=lambda other: (_until(other), other.event.file, other.event.offset))
+    last = max(case.same(one, "job", *_PHASES), key=lambda other: (_until(other), other.event.file, other.event.offset))
     return f" Since {stamp(_until(last)).replace('T', ' ')[:19]} it is {last.of('phase')}." if last is not one else ""
 
 
