@@ -12,7 +12,7 @@ from holdfast.explain.inputs import Input
 from holdfast.explain.library import Added, library_of
 from holdfast.explain.scan import Scanned, scan
 from holdfast.explain.session import is_local
-from holdfast.explain.split import Range, Task, tasks
+from holdfast.explain.split import Range, Task, in_turns, tasks
 from holdfast.explain.sweep import COMPILED_FROM_BYTES
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _by_spark(
 ) -> list[Scanned]:
     if not work:
         return []
+    work = in_turns(work, spark.sparkContext.defaultParallelism)
     rows = spark.range(0, len(work), 1, len(work)).mapInArrow(_scanner(work, added, compiled), "task long, found binary")
     collected = _collected(spark, rows, len(work), told)
     in_order = sorted(collected, key=lambda row: row["task"])
