@@ -9,18 +9,32 @@ DAY_MS = 86_400_000
 FIRST_DAY = "2026-10-01"
 
 _ROUTINE = (
-    "Got user-level KeeperException when processing sessionid:0x{n:x} type:create cxid:0x{k:x} zxid:0x{n:x} txntype:-1 "
-    "reqpath:n/a Error Path:/brokers/topics/clicks-{k} Error:KeeperErrorCode = NodeExists for /brokers/topics/clicks-{k}",
-    "Accepted socket connection from /10.0.{k}.7:{p}",
-    "Client attempting to establish new session at /10.0.{k}.7:{p}",
-    "Closed socket connection for client /10.0.{k}.7:{p} which had sessionid 0x{n:x}",
-    "Processed session termination for sessionid: 0x{n:x}",
-    "Snapshotting: 0x{n:x} to /data/version-2/snapshot.{n:x}",
-    "Notification: my state:FOLLOWING; n.sid:{k}, n.state:FOLLOWING, n.leader:2, n.round:0x{k:x}, n.zxid:0x{n:x}",
-    "Unable to read additional data from client sessionid 0x{n:x}, likely client has closed socket",
+    ("NIOServerCnxnFactory@213", "Accepted socket connection from /10.0.{k}.7:{p}"),
+    ("ZooKeeperServer@1032", "Client attempting to establish new session at /10.0.{k}.7:{p}"),
+    ("ZooKeeperServer@1025", "Client attempting to renew session 0x{n:x} at /10.0.{k}.7:{p}"),
+    ("NIOServerCnxn@627", "Closed socket connection for client /10.0.{k}.7:{p} which had sessionid 0x{n:x}"),
+    ("NIOServerCnxn@627", "Closed socket connection for client /10.0.{k}.7:{p} (no session established for client)"),
+    ("PrepRequestProcessor@614", "Processed session termination for sessionid: 0x{n:x}"),
+    ("PrepRequestProcessor@935", "Got user-level KeeperException, sessionid:0x{n:x} type:create cxid:0x{k:x} Error:NodeExists"),
+    ("NIOServerCnxn@376", "Unable to read additional data from client sessionid 0x{n:x}, likely client has closed socket"),
+    ("FileTxnSnapLog@479", "Snapshotting: 0x{n:x} to /data/version-2/snapshot.{n:x}"),
+    ("FileTxnLog@284", "Creating new log file: log.{n:x}"),
+    ("FileSnap@85", "Reading snapshot /data/version-2/snapshot.{n:x}"),
+    ("DatadirCleanupManager@137", "Purge task started."),
+    ("DatadirCleanupManager@145", "Purge task completed."),
+    ("FastLeaderElection@697", "Notification: n.sid:{k}, n.state:FOLLOWING, n.leader:2, n.zxid:0x{n:x}"),
+    ("LearnerHandler@458", "Synchronizing with Follower sid: {k} maxCommittedLog=0x{n:x} peerLastZxid=0x{n:x}"),
+    ("LearnerHandler@522", "Received NEWLEADER-ACK message from {k}"),
+    ("QuorumCnxManager@844", "Received connection request from /10.0.{k}.7:{p}"),
+    ("ZooKeeperServer@868", "Revalidating client: 0x{n:x}"),
+    ("NettyServerCnxn@410", "Processing mntr command from /10.0.{k}.7:{p}"),
+    ("RequestThrottler@280", "Dropped {k} requests that were older than {p} ms"),
 )
-_SESSION = "Established session 0x{n:x} with negotiated timeout 10000 for client /10.0.{k}.7:{p}"
-_FSYNC = "fsync-ing the write ahead log in SyncThread:1 took {p}ms which will adversely affect operation latency."
+_SESSION = "ZooKeeperServer@744", "Established session 0x{n:x} with negotiated timeout 10000 for client /10.0.{k}.7:{p}"
+_FSYNC = (
+    "FileTxnLog@338",
+    "fsync-ing the write ahead log in SyncThread:1 took {p}ms which will adversely affect operation latency.",
+)
 SESSIONS = 0.005
 """The share of records that are read closely because sessions set clocks right."""
 TROUBLE = 0.0005
@@ -52,7 +66,7 @@ def write_traces(path: Path, size: int) -> None:
 
 def write_report(path: Path) -> None:
     """What somebody pastes into a ticket."""
-    quoted = [line for line in _lines(random.Random(7), 6000, _trouble) if "fsync" in line or "KeeperException" in line]
+    quoted = [line for line in _lines(random.Random(7), 6000, _trouble) if "fsync" in line or "Accepted" in line]
     path.write_text(
         "Writes stood still twice last night, and every job was restarted. This is from the first server:\n\n"
         + "".join(f"    {line}" for line in quoted)
@@ -95,13 +109,16 @@ def _filled(chance: random.Random, text: str) -> str:
 
 def _short(chance: random.Random, stamp: str) -> str:
     draw = chance.random()
-    text = _FSYNC if draw < TROUBLE else _SESSION if draw < SESSIONS else chance.choice(_ROUTINE)
-    return f"{stamp} [myid:1] - INFO  [NIOWorkerThread-{chance.randrange(9)}:ZooKeeperServer@1101] - {_filled(chance, text)}\n"
+    said = _FSYNC if draw < TROUBLE else _SESSION if draw < SESSIONS else chance.choice(_ROUTINE)
+    return _zookeeper(chance, stamp, "INFO", *said)
 
 
 def _trouble(chance: random.Random, stamp: str) -> str:
-    text = chance.choice((_FSYNC, _ROUTINE[0], _SESSION))
-    return f"{stamp} [myid:1] - WARN  [SyncThread:1:FileTxnLog@388] - {_filled(chance, text)}\n"
+    return _zookeeper(chance, stamp, "WARN", *chance.choice((_FSYNC, _ROUTINE[0], _SESSION)))
+
+
+def _zookeeper(chance: random.Random, stamp: str, level: str, logger: str, text: str) -> str:
+    return f"{stamp} [myid:1] - {level:5} [main:{logger}] - {_filled(chance, text)}\n"
 
 
 def _traces(chance: random.Random, stamp: str) -> str:

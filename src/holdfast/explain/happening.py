@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from holdfast.explain.event import Event
 
@@ -57,10 +57,13 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
         entered[one.kind, *whose] = number
         if at is not None and not left and _repeats(found[at], one):
             before = found[at]
-            found[at] = replace(before, count=before.count + one.count, last_ms=max(before.last_ms, last_ms))
+            last_ms = max(before.last_ms, last_ms)
+            found[at] = Happening(
+                before.event, before.component, before.begin_ms, before.end_ms, before.count + one.count, last_ms
+            )
             continue
         open_[key] = len(found)
-        found.append(replace(one, last_ms=last_ms))
+        found.append(Happening(one.event, one.component, one.begin_ms, one.end_ms, one.count, last_ms))
     return found
 
 

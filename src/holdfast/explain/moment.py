@@ -22,6 +22,7 @@ _SHAPES = tuple(
         _CLOCK,
     )
 )
+_USUAL = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d):([0-5]\d):([0-5]\d)[.,](\d{3})", re.ASCII)
 SOME_YEAR = 1972
 """What stands for a year that is not said: it has all days, and nobody takes it for this one."""
 SOME_YEAR_MS = (datetime(SOME_YEAR, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
@@ -40,6 +41,12 @@ class Moment:
 
 def moment(text: str) -> Moment | None:
     """None if this is no time, or none that exists."""
+    usual = _USUAL.fullmatch(text)
+    if usual is not None:  # as most programs write it: every event of a large log comes by here
+        day, hour, minute, second, ms = usual.groups()
+        days = _days_until(day)
+        since_ms = 3_600_000 * int(hour) + 60_000 * int(minute) + 1000 * int(second) + int(ms)
+        return Moment(days * _DAY_S * 1000 + since_ms) if days is not None and since_ms < _DAY_S * 1000 else None
     for shape in _SHAPES:
         match = shape.match(text.strip())
         if match is not None:
@@ -59,6 +66,15 @@ def _read(parts: dict[str, str | None]) -> Moment | None:
         return None
     ms = (days * _DAY_S + seconds - (zone_s or 0)) * 1000 + int((parts["fraction"] or "0").ljust(3, "0")[:3])
     return Moment(ms, zoned=zone_s is not None, dated=year is not None) if _FIRST_MS <= ms <= _LAST_MS else None
+
+
+@functools.lru_cache(maxsize=64)
+def _days_until(day: str) -> int | None:
+    """Of a day that is written as the ISO does."""
+    try:
+        return date.fromisoformat(day).toordinal() - _EPOCH.toordinal()
+    except ValueError:
+        return None
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow
 
 from holdfast.explain.event import Event, Look
 from holdfast.explain.format import Header
@@ -222,8 +223,13 @@ class _Reader:
         return _text(self._data[start:end]).strip()[:TEXT_MAX]
 
     def looks(self) -> Iterator[Look]:
-        kinds, first, counts = np.unique(self._swept.looks, return_index=True, return_counts=True)
-        for kind, index, count in zip(kinds.tolist(), first.tolist(), counts.tolist(), strict=True):
+        encoded = pyarrow.array(self._swept.looks).dictionary_encode()  # by a hash: to sort them would take longer
+        numbers = encoded.indices.to_numpy()
+        first = np.empty(len(encoded.dictionary), np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is put there is the first one that there is
+        for kind, index, count in zip(
+            encoded.dictionary.to_pylist(), first.tolist(), np.bincount(numbers).tolist(), strict=True
+        ):
             start = int(self._swept.starts[index])
             yield Look(kind, count, self._file, self._offset + start, self._line_at(start))
 

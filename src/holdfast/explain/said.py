@@ -32,15 +32,21 @@ class Said:
     """Events that there were more, by what they are like."""
     dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
     """(kind, minute) → those of which nothing but their number is known."""
-    kept: Counter[tuple[str, int]] = field(default_factory=Counter)
+    kept: dict[tuple[str, int], list[Event]] = field(default_factory=dict)
+
+    _full: set[tuple[str, int]] = field(default_factory=set)
+    """Those of which there was one more than are kept."""
 
     def add(self, event: Event) -> None:
         key = event.kind, event.minute
-        if self.kept[key] < EVENTS_PER_MINUTE:
-            self.kept[key] += 1
+        kept = self.kept.setdefault(key, [])
+        if len(kept) < EVENTS_PER_MINUTE:
+            kept.append(event)
             self.events.append(event)
-            self.over.setdefault(event.like, NONE_OVER)
             return
+        if key not in self._full:
+            self._full.add(key)
+            self.over.update((one.like, NONE_OVER) for one in kept if one.like not in self.over)
         like = event.like
         known = self.over.get(like)
         if not event.repeatable or (known is None and len(self.over) >= LIKES_MAX):
@@ -52,6 +58,7 @@ class Said:
         """No more comes. What was needed to count goes."""
         self.over = {like: more for like, more in self.over.items() if more.count}
         self.kept.clear()
+        self._full.clear()
 
     @property
     def total(self) -> int:

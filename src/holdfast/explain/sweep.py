@@ -24,6 +24,8 @@ COMPILED_FROM_BYTES = 300_000
 
 LOOKED_AT_BYTES = 4096
 """Of a record's first line, so much counts for what it looks like."""
+TIME_BYTES = 8
+"""So many of its last ones are searched."""
 
 _DELIMITER, _WORD, _DIGIT = 0, 1, 2
 
@@ -202,6 +204,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
         blank = at >= size or data[at] == 10 or (data[at] == 13 and at + 1 < size and data[at + 1] == 10)
         # Does it begin a record?
         fits = -1
+        headed = line
         if not blank and (indent == 0 or mode == 1):
             if mode == 2:
                 fits = 0
@@ -212,6 +215,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
                     state = shape_next[state * 256 + data[probe]]
                     if shape_fits[state] >= 0:
                         fits = shape_fits[state]  # better than any before
+                        headed = probe + 1
                     probe += 1
         if line >= end and (fits >= 0 or not inside):
             at = line
@@ -241,14 +245,14 @@ def _sweep(  # noqa: PLR0912, PLR0915
                 lead += 1
             elif not inside:
                 stray += 1
-        # What does it say?
+        # What does it say? That begins after its time; but the last bytes of its time may be the first ones of a literal.
         state = 0
         look = 0
         token = 0
         numbered = False
         after_number = False
-        word = line
-        at = line
+        at = max(line, headed - TIME_BYTES)
+        word = at
         looked_at = min(size, line + LOOKED_AT_BYTES) if fits >= 0 else line
         if frame or blank:
             while at < size and data[at] != 10:
