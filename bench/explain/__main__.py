@@ -62,9 +62,8 @@ def _compare(name: str, large: Path, tenth: Path, small: Path) -> None:
     print(f"    memory         {peak.mb:,.0f} MB, Java and Python (target: under 2,000)")
     print(f"    ten times as much takes {median(whole) / median(part):.1f} times as long (target: at most 10)")
     print(f"    {SMALL_FILES:,} files    {median(whole) / median(files):.2f} of that rate (target: 0.5)", flush=True)
-    with Peak(os.getpid()) as peak:
-        command = _rounds(partial(_command, large))
-    print(f"  the command      {_rate(median(command)):5.0f} MB/s    {figure(command, '.1f')} s, {peak.mb:,.0f} MB", flush=True)
+    command = _rounds(partial(_command, large))
+    print(f"  the command      {_rate(median(command)):5.0f} MB/s    {figure(command, '.1f')} s", flush=True)
     for peer, work, target in (("lnav", peers.lnav, 2), ("Drain3", peers.drain3, 20), ("grep -c", peers.grep, 0)):
         rate = _rate(seconds(partial(work, large)))
         wanted = f" (target: {target})" if target else ""

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 BLOCK_BYTES = 64 << 20
-DAY_MS = 86_400_000
-FIRST_DAY = "2026-10-01"
+BLOCK_MS = 600_000
+"""What a block covers: eight hundred records of one line a second."""
+FIRST = "2026-10-01 00:0"
 
 _ROUTINE = (
     ("NIOServerCnxnFactory@213", "Accepted socket connection from /10.0.{k}.7:{p}"),
@@ -85,19 +86,19 @@ def split(path: Path, directory: Path, count: int) -> None:
 
 
 def _write(path: Path, size: int, record: Callable[[random.Random, str], str]) -> None:
-    """A block of a day, and then the same of other days."""
+    """A block of ten minutes, and then the same of those that follow."""
     block = "".join(_lines(random.Random(1), BLOCK_BYTES, record)).encode()
     with path.open("wb") as file:
-        for day in range(1, 1 + -(-size // len(block))):
-            text = block.replace(FIRST_DAY.encode(), f"2026-{9 + day // 28:02}-{1 + day % 28:02}".encode())
+        for number in range(-(-size // len(block))):
+            text = block.replace(FIRST.encode(), f"2026-10-01 {number // 6:02}:{number % 6}".encode())
             file.write(text[: size - file.tell()])
 
 
 def _lines(chance: random.Random, size: int, record: Callable[[random.Random, str], str]) -> Iterator[str]:
     written = 0
     while written < size:
-        ms = min(DAY_MS - 1, written * DAY_MS // BLOCK_BYTES)
-        stamp = f"{FIRST_DAY} {ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02},{ms % 1000:03}"
+        ms = min(BLOCK_MS - 1, written * BLOCK_MS // BLOCK_BYTES)
+        stamp = f"{FIRST}{ms // 60_000}:{ms // 1000 % 60:02},{ms % 1000:03}"
         line = record(chance, stamp)
         written += len(line)
         yield line

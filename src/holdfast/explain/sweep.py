@@ -24,6 +24,8 @@ COMPILED_FROM_BYTES = 300_000
 
 LOOKED_AT_BYTES = 4096
 """Of a record's first line, so much counts for what it looks like."""
+TOKEN_OF_FOUR = 300_000
+"""No word of four letters or more is hashed to less, and none of three to more."""
 TIME_BYTES = 8
 """So many of its last ones are searched."""
 
@@ -171,7 +173,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
     hit_line_starts: Any, hit_lines: Any, counts: Any,
 ) -> None:  # fmt: skip
     """One function, because calls between compiled functions that fill arrays cost more than all the rest."""
-    mask = (1 << 62) - 1
+    mask = (1 << 62) - 1  # what is more is lost anyway, at the latest where a word ends
     at = begin
     lines = 0
     line_number = 0
@@ -249,10 +251,9 @@ def _sweep(  # noqa: PLR0912, PLR0915
         state = 0
         look = 0
         token = 0
-        numbered = False
-        after_number = False
+        numbered = 0
+        after_number = 0
         at = max(line, headed - TIME_BYTES)
-        word = at
         looked_at = min(size, line + LOOKED_AT_BYTES) if fits >= 0 else line
         if frame or blank:
             while at < size and data[at] != 10:
@@ -275,21 +276,19 @@ def _sweep(  # noqa: PLR0912, PLR0915
             if at < looked_at:
                 kind = classes[byte]
                 if kind == 0:
-                    # After a number, B, KB, MiB and the like change with it.
-                    if numbered or (after_number and at - word <= 3 and data[at - 1] == 66):
+                    # After a number, B, KB, MiB and the like change with it: what ends with B, and is of three letters at most.
+                    if numbered > 0 or (after_number > 0 and token < TOKEN_OF_FOUR and data[at - 1] == 66):
                         token = 7
                     look = ((look ^ token) * 1000003 + byte) & mask
-                    after_number = numbered and byte == 32
+                    after_number = numbered if byte == 32 else 0
                     token = 0
-                    word = at + 1
-                    numbered = False
+                    numbered = 0
                 else:
-                    token = (token * 31 + byte) & mask
-                    if kind == 2:
-                        numbered = True
+                    token = token * 31 + byte
+                    numbered |= kind & 2
             at += 1
         if fits >= 0:
-            if numbered or (after_number and at - word <= 3 and data[at - 1] == 66):
+            if numbered > 0 or (after_number > 0 and token < TOKEN_OF_FOUR and data[at - 1] == 66):
                 token = 7
             looks[records - 1] = ((look ^ token) * 1000003) & mask
         at += 1
