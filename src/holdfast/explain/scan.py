@@ -115,7 +115,8 @@ class _Window:
 
     def _read(self) -> bytes:
         if not self._compressed:
-            return self._file.read(BLOCK_BYTES)
+            left = self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX - self.offset - len(self.data)
+            return self._file.read(min(BLOCK_BYTES, left))
         block = bytearray()  # in small steps: of one that fails, nothing comes
         try:
             while not self.trouble and len(block) < BLOCK_BYTES and (step := self._file.read(STEP_BYTES)):

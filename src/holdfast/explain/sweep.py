@@ -24,6 +24,7 @@ COMPILED_FROM_BYTES = 300_000
 
 LOOKED_AT_BYTES = 4096
 """Of a record's first line, so much counts for what it looks like."""
+PAPER = 1 << 21
 TOKEN_OF_FOUR = 300_000
 """No word of four letters or more is hashed to less, and none of three to more."""
 TIME_BYTES = 8
@@ -117,8 +118,7 @@ def _with_room(
     hold_last: bool,
 ) -> Swept | None:
     """None if there was too little of it."""
-    starts, formats, looks, start_lines = (np.empty(room, np.int64) for _ in range(4))
-    hits = tuple(np.empty(room, np.int64) for _ in range(5))
+    starts, formats, looks, start_lines, *hits = _paper(room)
     counts = np.zeros(10, np.int64)
     tables = (
         wrappers.next.reshape(-1),
@@ -149,6 +149,16 @@ def _with_room(
     of_records = (array[:records].copy() for array in (starts, formats, looks, start_lines))
     of_hits = (array[:found].copy() for array in hits)
     return Swept(lines, lead, stray, end, stop, *of_records, *of_hits)
+
+
+@functools.lru_cache(maxsize=1)
+def _large_paper(room: int) -> tuple[npt.NDArray[np.int64], ...]:
+    return tuple(np.empty(room, np.int64) for _ in range(9))
+
+
+def _paper(room: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """To write on, and again the next time: what is found is copied from it. New pages would take longer than to fill them."""
+    return _large_paper(max(PAPER, 1 << (room - 1).bit_length()))
 
 
 @functools.cache
