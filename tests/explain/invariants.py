@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.explain.answer import Answer
 from tests.explain.mutations import Mutant
 
-KEYS = {"summary", "diagnoses", "components", "counts", "notes"}
+KEYS = {"summary", "diagnoses", "components", "counts", "lives", "bursts", "looks", "notes"}
 DIAGNOSIS_KEYS = {
     "signature", "title", "confidence", "start", "end", "components", "explanation", "advice", "root", "issues", "evidence",
     "chain",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.explain.event import Event
 
 EVIDENCE_SHOWN = 5
+BURSTS_SHOWN = 3
 _INDENT = 4
 
 
@@ -22,6 +23,7 @@ def show(answer: "Answer", console: Console) -> None:
         console.print(Text(plain(answer.summary), style="bold"))
     for number, diagnosis in enumerate(answer.diagnoses, 1):
         _show_one(answer, number, diagnosis, console)
+    _show_bursts(answer, console)
     console.print(Text(_counts(answer), style="dim"))
     for note in answer.notes:
         console.print(Text(f"note: {plain(note)}", style="yellow"))
@@ -59,6 +61,19 @@ def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console)
     if len(one.evidence) > EVIDENCE_SHOWN:
         _indented(console, Text(f"and {len(one.evidence) - EVIDENCE_SHOWN} more (--json has all)", style="dim"), 2)
     console.print()
+
+
+def _show_bursts(answer: "Answer", console: Console) -> None:
+    from holdfast.explain.bursts import bursts
+    from holdfast.explain.moment import stamp
+
+    all_ = bursts(answer.happenings, answer.gathered.dropped)
+    for one in all_[:BURSTS_SHOWN]:
+        seconds = max(1, round((one.end_ms - one.begin_ms) / 1000))
+        said = f"{one.count:,} times {one.kind} within {seconds:,} s at {plain(one.component)}: {plain(one.first.event.says)}"
+        console.print(Text.assemble((f"burst: {stamp(one.begin_ms).replace('T', ' ')}  ", "cyan"), said))
+    if len(all_) > BURSTS_SHOWN:
+        console.print(Text(f"and {len(all_) - BURSTS_SHOWN} more bursts (--json has them)", style="dim"))
 
 
 def _line(event: "Event") -> str:

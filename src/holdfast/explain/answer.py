@@ -4,17 +4,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.explain.bursts import Burst, bursts
 from holdfast.explain.clocks import QUARTER_MS, Clocks, clock_of
 from holdfast.explain.component import Component
 from holdfast.explain.diagnose import Diagnosis
 from holdfast.explain.event import Event
 from holdfast.explain.gathered import Gathered
 from holdfast.explain.happening import Happening
+from holdfast.explain.lives import Life, lives
 from holdfast.explain.moment import SOME_YEAR, SOME_YEAR_MS, stamp
 from holdfast.explain.said import EVENTS_PER_MINUTE
 
 NAMED_MAX = 10
 """So many diagnoses are named in the summary."""
+LIVES_MAX = 1000
+BURSTS_MAX = 100
+LOOKS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,40 @@ class Answer:
             "diagnoses": [self._diagnosis(one) for one in self.diagnoses],
             "components": self._components(),
             "counts": {name: getattr(counts, name) for name in ("bytes", "lines", "records", "events", "unparsed_lines")},
+            "lives": [self._life(one) for one in self._told_lives()],
+            "bursts": [self._burst(one) for one in bursts(self.happenings, self.gathered.dropped)[:BURSTS_MAX]],
+            "looks": [
+                {"count": look.count, "file": self.gathered.files[look.file], "offset": look.first_offset, "text": look.text}
+                for look in self.gathered.looks[:LOOKS_MAX]
+            ],
             "notes": self.notes,
+        }
+
+    def _told_lives(self) -> list[Life]:
+        """Those whose end is told go before those that may still go on."""
+        chosen = sorted(lives(self.happenings), key=lambda life: life.end_ms is None)[:LIVES_MAX]
+        return sorted(chosen, key=lambda life: life.begin_ms)
+
+    def _life(self, one: Life) -> dict[str, Any]:
+        return {
+            "kind": one.kind,
+            "name": one.name,
+            "component": one.component,
+            "start": stamp(one.begin_ms),
+            "end": stamp(one.end_ms) if one.end_ms is not None else None,
+            "ended": one.end,
+            "restarts": one.restarts,
+            "evidence": [self.evidence(one.first.event), self.evidence(one.last.event)],
+        }
+
+    def _burst(self, one: Burst) -> dict[str, Any]:
+        return {
+            "component": one.component,
+            "event": one.kind,
+            "count": one.count,
+            "start": stamp(one.begin_ms),
+            "end": stamp(one.end_ms),
+            "evidence": [self.evidence(one.first.event)],
         }
 
     def _diagnosis(self, one: Diagnosis) -> dict[str, Any]:

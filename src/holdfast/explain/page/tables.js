@@ -10,6 +10,8 @@ function tables(page) {
     told.notes.length ? notes(told.notes) : '',
     element('h3', {}, 'Components'),
     told.components.length ? components(told) : element('p', { class: 'quiet' }, 'None: no line says anything that is known here.'),
+    ...(told.bursts.length ? [element('h3', {}, 'Bursts'), bursts(told)] : []),
+    ...(told.lives.length ? [element('h3', {}, 'Sessions, jobs and leaderships'), lives(told)] : []),
     element('h3', {}, 'What records look like'),
     looks(told));
 }
@@ -44,6 +46,20 @@ function components(told) {
   return table(['name', 'kind', 'clock moved by', 'give or take', 'files'], told.components.map((one) => [
     one.name, one.kind, moved(one.clock_offset_ms), one.clock_error_ms === null ? '–' : lasting(one.clock_error_ms),
     one.files.join(', ')]));
+}
+
+function bursts(told) {
+  return table(['times', 'what', 'where', 'from', 'to'], told.bursts.map((one) => [
+    one.count, one.event, one.component, spaced(one.start), spaced(one.end)]));
+}
+
+function lives(told) {
+  return table(['what', 'name', 'whose', 'from', 'to', 'how it ended', 'restarts'], told.lives.map((one) => [
+    one.kind, one.name, one.component, spaced(one.start), one.end === null ? '–' : spaced(one.end), one.ended || '–', one.restarts]));
+}
+
+function spaced(moment) {
+  return moment.replace('T', ' ');
 }
 
 function moved(ms) {
