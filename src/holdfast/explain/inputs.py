@@ -1,6 +1,7 @@
 """The files that somebody named: paths, directories, globs, addresses of remote storage, standard input."""
 
 import glob
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -54,10 +55,9 @@ def _named(path: str) -> Iterator[Input]:
     elif "://" in path:
         yield from _remote(path)
     elif Path(path).is_dir():
-        for entry in sorted(entry for entry in Path(path).rglob("*") if entry.is_file()):
-            yield _local(entry)
+        yield from _in_directory(path)
     elif Path(path).exists():
-        yield _local(Path(path))
+        yield _local(path, os.path.realpath(path))
     else:
         matches = sorted(glob.glob(path, recursive=True))
         if not matches:
@@ -66,12 +66,23 @@ def _named(path: str) -> Iterator[Input]:
             yield from _named(match)
 
 
-def _local(path: Path) -> Input:
+def _in_directory(path: str) -> Iterator[Input]:
+    """There may be many thousands: a directory is looked up once for all that is in it."""
+    for directory, below, names in os.walk(path):
+        below.sort()
+        real = os.path.realpath(directory)
+        for name in sorted(names):
+            file = os.path.join(directory, name)
+            if os.path.isfile(file):
+                yield _local(file, os.path.realpath(file) if os.path.islink(file) else os.path.join(real, name))
+
+
+def _local(path: str, real: str) -> Input:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", buffering=0) as file:
             beginning = file.read(BEGINNING_BYTES)
-        compression = _compression(path.name, beginning)
-        return Input(str(path.resolve()), str(path), path.stat().st_size, compression, beginning=beginning)
+            size = os.fstat(file.fileno()).st_size
+        return Input(real, path, size, _compression(path, beginning), beginning=beginning)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow
 
 from holdfast.explain.event import Event, Look
@@ -22,8 +23,9 @@ TEXT_MAX = 500
 """So much of a line is kept to be shown."""
 CUT_MIN = 300
 """Expressions take so much of a sentence, at least."""
-SAMPLE_BYTES = 64 * 1024
+SAMPLE_BYTES = 16 * 1024
 ENCODING_BYTES = 1024
+FEW = 4096
 STRAY_SHARE = 0.05
 """So many lines between the records, for each of them, and it is text with records in it."""
 WRAPPED_SHARE = 0.9
@@ -223,15 +225,22 @@ class _Reader:
         return _text(self._data[start:end]).strip()[:TEXT_MAX]
 
     def looks(self) -> Iterator[Look]:
-        encoded = pyarrow.array(self._swept.looks).dictionary_encode()  # by a hash: to sort them would take longer
-        numbers = encoded.indices.to_numpy()
-        first = np.empty(len(encoded.dictionary), np.int64)
-        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is put there is the first one that there is
-        for kind, index, count in zip(
-            encoded.dictionary.to_pylist(), first.tolist(), np.bincount(numbers).tolist(), strict=True
-        ):
+        for kind, index, count in _counted(self._swept.looks):
             start = int(self._swept.starts[index])
             yield Look(kind, count, self._file, self._offset + start, self._line_at(start))
+
+
+def _counted(looks: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Each one, where it is first, and how often it is. Many are counted by a hash: to sort them would take longer."""
+    if len(looks) < FEW:
+        distinct, first, often = np.unique(looks, return_index=True, return_counts=True)
+    else:
+        encoded = pyarrow.array(looks).dictionary_encode()
+        numbers = encoded.indices.to_numpy()
+        distinct, often = encoded.dictionary.to_numpy(), np.bincount(numbers)
+        first = np.empty(len(distinct), np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is put there is the first one that there is
+    yield from zip(distinct.tolist(), first.tolist(), often.tolist(), strict=True)
 
 
 def _text(data: bytes) -> str:
