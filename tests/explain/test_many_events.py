@@ -92,6 +92,7 @@ def _fits(happenings: list[Happening], rule: Rule, other: int, number: int) -> b
     slack_ms = SECOND_MS if effect.begin_ms % SECOND_MS == 0 else SLACK_MS
     in_time = -slack_ms <= effect.begin_ms - cause.begin_ms <= rule.within_ms
     alike = all(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.same)
+    alike = alike and not any(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.differ)
     before = other < number or (other != number and cause.kind not in rule.effect)
     return in_time and alike and before and not any(_rules_out(rule, cause, effect, one) for one in happenings)
 

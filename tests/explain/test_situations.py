@@ -110,6 +110,9 @@ def test_a_report_in_prose_with_times_of_day_gives_the_resurrected_and_the_starv
     assert JOB_OLD in found["job-resurrected"]["title"]
     assert JOB_ALIVE in found["slot-starvation-loop"]["title"]
     assert found["job-resurrected"]["chain"][0]["component"] == "zookeeper 1"
+    *_, taken, starved = found["slot-starvation-loop"]["chain"]
+    assert JOB_OLD in taken["event"], "a job does not take its own room"
+    assert JOB_ALIVE in starved["event"]
     assert found["job-resurrected"]["start"].startswith("2026-03-04T10:04:5"), "the day is that of the checkpoint"
 
 

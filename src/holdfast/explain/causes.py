@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from holdfast.explain.happening import Happening
 from holdfast.explain.rule import Rule
 
+LOOKED_BACK = 200
+"""So many are looked at for one that differs."""
 SLACK_MS = 50
 """Lines of one instant may be written in any order."""
 SECOND_MS = 1000
@@ -78,6 +80,9 @@ class Causes:
         else:
             slack_ms = SECOND_MS if effect.begin_ms % SECOND_MS == 0 else SLACK_MS
             before = bisect.bisect_right(alike, effect.begin_ms + slack_ms, key=self._begin_ms)
+        if rule.differ:
+            alike = [found for found in alike[max(0, before - LOOKED_BACK) : before] if _differ(self._all[found], effect, rule)]
+            before = len(alike)
         if not before:
             return None
         latest_ms = self._begin_ms(alike[before - 1])
@@ -125,6 +130,11 @@ class Causes:
                 groups.setdefault(tuple(self._all[number].of(name) for name in names), []).append(number)
             self._by_names[kind, names] = groups
         return self._by_names[kind, names]
+
+
+def _differ(cause: Happening, effect: Happening, rule: Rule) -> bool:
+    """What one of the two does not say is not known to be the same."""
+    return not any(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.differ)
 
 
 def _of_one(effect: Happening) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -13,6 +13,8 @@ class Rule:
     effect: frozenset[str]
     within_ms: int
     same: tuple[str, ...]
+    differ: tuple[str, ...]
+    """What cause and effect must not have in common."""
     since: frozenset[str]
     """What was before the last of these, where the effect is, is no cause."""
     unless: frozenset[str]
@@ -31,6 +33,7 @@ def rules_in(document: Mapping[str, Any], where: str) -> list[Rule]:
                     effect=frozenset(table["effect"]),
                     within_ms=int(within.removesuffix("s")) * 1000,
                     same=tuple(table.get("same", ())),
+                    differ=tuple(table.get("differ", ())),
                     since=frozenset(table.get("since", ())),
                     unless=frozenset(table.get("unless", ())),
                     says=table["says"],
