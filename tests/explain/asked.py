@@ -11,11 +11,11 @@ from holdfast.explain.scan import scan
 from holdfast.explain.split import tasks
 
 
-def read(*paths: Path, compiled: bool = False) -> Gathered:
+def read(*paths: Path | str, compiled: bool = False) -> Gathered:
     files = inputs([str(path) for path in paths])
     known = library()
     return gathered(files, [scan(range, known, compiled=compiled) for task in tasks(files) for range in task])
 
 
-def asked(*paths: Path) -> Answer:
+def asked(*paths: Path | str) -> Answer:
     return answer(read(*paths), library())

@@ -43,7 +43,7 @@ def inputs(paths: Iterable[str]) -> list[Input]:
     for path in paths:
         named = list(_named(path))
         if not named:
-            raise Refused(f"there is no file in {path}")
+            raise Refused(f"there is no file in {_shown(path) if '://' in path else path}")
         for one in named:
             found.setdefault(one.path, one)
     return list(found.values())
@@ -116,14 +116,27 @@ def _remote(address: str) -> Iterator[Input]:
     try:
         system, path = fs.FileSystem.from_uri(address)
         scheme = address.split("://", 1)[0]
+        before, after = _around(address, path)
         info = system.get_file_info(path)
         infos = [info] if info.type == fs.FileType.File else system.get_file_info(fs.FileSelector(path, recursive=True))
         for one in sorted((one for one in infos if one.type == fs.FileType.File), key=lambda one: one.path):
-            yield Input(
-                f"{scheme}://{one.path}", f"{scheme}://{one.path}", one.size, _COMPRESSIONS.get(f".{one.extension}", "")
-            )
+            compression = _COMPRESSIONS.get(f".{one.extension}", "")
+            yield Input(f"{before}{one.path}{after}", f"{scheme}://{one.path}", one.size, compression)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise Refused(f"{address} cannot be read: {error}") from error
+        raise Refused(f"{_shown(address)} cannot be read: {error}".replace(address, _shown(address))) from error
+
+
+def _around(address: str, path: str) -> tuple[str, str]:
+    """What stands before and after a path in its address: somebody's key, a host; where the storage is."""
+    base, mark, options = address.partition("?")
+    return base.rstrip("/").removesuffix(path.rstrip("/")), mark + options
+
+
+def _shown(address: str) -> str:
+    """Without what is nobody's business."""
+    scheme, _, rest = address.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def opened(path: str, compression: str, begin: int = 0) -> IO[bytes]:
