@@ -25,9 +25,9 @@ from tests.kafka.topic import Topic
 from tests.waiting import eventually
 
 WINDOW_S = 3.0
-ROUNDS = 50
+ROUNDS = 40
 PARTITIONS = 12
-RECORDS = 15_000_000
+RECORDS = 18_000_000
 PER_BATCH = 12_000
 WARM_UP_BATCHES = 40
 SCRIPT = "kafka_busy.py"
