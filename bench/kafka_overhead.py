@@ -14,10 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
 from confluent_kafka import Producer
 
-from bench.spark import PATIENCE_S, Cluster, figure
+from bench.spark import PATIENCE_S, Cluster, computed_s, figure
 from tests.cluster.sightings import children_of, command_of
 from tests.kafka.brokers import kraft_brokers
 from tests.kafka.jars import connector_jars
@@ -45,9 +44,9 @@ def main() -> None:
             conf = ("--conf", jars, "--conf", f"holdfast.kafka.check={WINDOW_S:g}s")
             with cluster.job(SCRIPT, *arguments, name="busy", conf=conf):
                 sentry = _sentry(cluster)
-                began_s = _computed_s(sentry)
+                began_s = computed_s(sentry)
                 guarded, alone = _measured(root / "job" / "checkpoint" / "commits", sentry)
-                _tell(guarded, alone, _computed_s(sentry) - began_s)
+                _tell(guarded, alone, computed_s(sentry) - began_s)
 
 
 def _fill(topic: Topic) -> None:
@@ -84,11 +83,6 @@ def _measured(commits: Path, sentry: int) -> tuple[list[float], list[float]]:
         finally:
             os.kill(sentry, signal.SIGCONT)
     return guarded, alone
-
-
-def _computed_s(pid: int) -> float:
-    used = psutil.Process(pid).cpu_times()
-    return used.user + used.system
 
 
 def _rows_per_s(commits: Path) -> float:

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from holdfast.node.evacuation import holder
 from tests.waiting import eventually
 
@@ -90,6 +92,12 @@ class Cluster:
         """By the locks that they hold: a pid of one that has ended may be somebody else's by now."""
         locks = self.directory.glob("nodes/*/attempts/*/*/runner.lock")
         return [pid for lock in locks if (pid := holder(lock)) is not None]
+
+
+def computed_s(pid: int) -> float:
+    """What a process has had of processors so far."""
+    used = psutil.Process(pid).cpu_times()
+    return used.user + used.system
 
 
 def figure(values: Sequence[float], format: str = ".1f") -> str:

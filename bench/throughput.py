@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from bench.spark import PATIENCE_S, SAME_CONF, Cluster, bare, figure
+from bench.spark import PATIENCE_S, SAME_CONF, Cluster, bare, computed_s, figure
 from tests.cluster.sightings import children_of, stat_of
 from tests.waiting import eventually
 
@@ -80,9 +80,9 @@ def _run_pair(cluster: Cluster, place: Path, source: Path) -> tuple[list[float],
         watchdog = _parent(drivers["supervised"])
         runner = _parent(watchdog)
         watchers = [runner, watchdog]
-        began, used_s = time.monotonic(), sum(map(_cpu_s, watchers))
+        began, used_s = time.monotonic(), sum(map(computed_s, watchers))
         ratios = [_turn(place, drivers, first=("bare", "supervised")[turn % 2]) for turn in range(TURNS)]
-        share = (sum(map(_cpu_s, watchers)) - used_s) / (time.monotonic() - began) / (os.cpu_count() or 1)
+        share = (sum(map(computed_s, watchers)) - used_s) / (time.monotonic() - began) / (os.cpu_count() or 1)
         return ratios, (*_memory_mb(runner), share)
 
 
@@ -119,11 +119,6 @@ def _parent(pid: int) -> int:
     stat = stat_of(pid)
     assert stat is not None
     return stat.parent
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _commit(place: Path, batch: int) -> Path:

@@ -223,3 +223,16 @@ def test_small_files_are_packed_and_large_ones_split() -> None:
         assert sum(r.end - r.begin for r in mine) == file.size
     assert any(len(task) > 1 for task in work)
     assert [(r.begin, r.end) for r in parts if r.compression] == [(0, split.RANGE_BYTES * 3)]
+
+
+@given(st.lists(st.integers(1, 5), max_size=60), st.integers(1, 8))
+def test_tasks_are_dealt_out_each_part_once_and_in_order_the_large_ones_first(sizes: list[int], workers: int) -> None:
+    numbers = iter(range(1000))
+    tasks = [tuple(split.Range(next(numbers), "x", "", 0, 1) for _ in range(size)) for size in sizes]
+    dealt = split.in_turns(tasks, workers)
+    assert [part for task in dealt for part in task] == [part for task in tasks for part in task]
+    assert len(dealt) >= min(len(tasks), workers), "nobody has nothing to do"
+    alike = split.in_turns([(part,) for task in tasks for part in task], workers)
+    lengths = [len(task) for task in alike]
+    assert lengths == sorted(lengths, reverse=True)
+    assert max(lengths, default=0) <= split.TOGETHER_MAX

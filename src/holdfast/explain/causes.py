@@ -56,9 +56,6 @@ class Causes:
             number, rule = cause
             backwards.append(Link(here, rule.says, max(0, here.begin_ms - self._all[number].begin_ms)))
 
-    def root(self, happening: Happening) -> Happening:
-        return self.chain(happening)[0].happening
-
     def _cause(self, number: int) -> tuple[int, Rule] | None:
         if number not in self._cause_of:
             self._cause_of[number] = self._looked_for(number)
