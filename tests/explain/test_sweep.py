@@ -122,3 +122,13 @@ def _looks(lines: list[bytes]) -> list[int]:
     found = sweep(data, 0, data.size, Mode.LOG, *tables, wrappers=KNOWN.formats.wrappers, compiled=False)
     looks: list[int] = found.looks.tolist()
     return looks
+
+
+def test_a_literal_may_begin_within_what_a_record_begins_with() -> None:
+    data = np.frombuffer(b'{"event": "leading"}\n2016-01-19 13:13:09,418 - WARN  [x] - y\n', np.uint8)
+    table = literals.compiled([b'"event', b",418 - W"])
+    for compiled in (False, True):
+        shapes, wrappers = KNOWN.formats.shapes(Mode.LOG), KNOWN.formats.wrappers
+        swept = sweep(data, 0, data.size, Mode.LOG, shapes, table, wrappers=wrappers, compiled=compiled)
+        assert swept.hit_literals.tolist() == [0, 1]
+        assert swept.hit_records.tolist() == [0, 1]
