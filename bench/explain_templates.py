@@ -16,7 +16,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from drain3 import TemplateMiner
 from drain3.masking import MaskingInstruction
 from drain3.template_miner_config import TemplateMinerConfig
@@ -124,9 +123,8 @@ def _other(chance: random.Random, text: str) -> str:
 def looks(messages: Sequence[str]) -> Sequence[int]:
     known = library()
     data = b"".join(HEADER + message.replace("\n", " ").encode() + b"\n" for message in messages)
-    tables = (known.formats.shapes(Mode.LOG), known.patterns.literals)
-    bytes_of = np.frombuffer(data, np.uint8)
-    found = sweep(bytes_of, 0, len(data), Mode.LOG, *tables, wrappers=known.formats.wrappers, compiled=True)
+    shapes, wrappers = known.formats.shapes(Mode.LOG), known.formats.wrappers
+    found = sweep(data, len(data), Mode.LOG, shapes, wrappers=wrappers, compiled=True)
     groups: list[int] = found.looks.tolist()
     return groups
 

@@ -4,16 +4,14 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from holdfast.explain import literals, scan, shape
+from holdfast.explain import scan, shape
 from holdfast.explain.gathered import Gathered
 from holdfast.explain.library import library
 from holdfast.explain.moment import moment, stamp
 from holdfast.explain.pattern import Pattern
 from holdfast.explain.split import Range
-from holdfast.explain.sweep import Mode, sweep
 from tests.explain.asked import asked, read
 from tests.explain.test_scan import log, summed
 
@@ -171,16 +169,6 @@ def test_half_a_pair_of_surrogates_in_json_can_be_written(tmp_path: Path) -> Non
     (tmp_path / "a.log").write_text('{"epoch": 3, "event": "leading", "node": "n\\ud800", "time": "2026-03-04T12:00:00Z"}\n')
     found = asked(tmp_path / "a.log")
     assert [one["name"] for one in found.json()["components"]] == ["node n?"]
-
-
-def test_more_literals_than_bytes_are_all_found() -> None:
-    """A user's own may be as short as they like."""
-    words = ["a", "aa", "aaa", "aaaa"]
-    data = np.frombuffer(b"a" * 100, np.uint8)
-    known = library().formats
-    table = literals.compiled([word.encode() for word in words])
-    found = sweep(data, 0, data.size, Mode.LOG, known.shapes(Mode.LOG), table, wrappers=known.wrappers, compiled=False)
-    assert len(found.hit_ends) == 100 + 99 + 98 + 97
 
 
 def test_colours_before_a_shape_are_no_part_of_it_unless_they_are() -> None:

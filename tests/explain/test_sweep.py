@@ -1,17 +1,14 @@
-"""The pass over bytes: the same compiled and not, and what it finds is what a simple search would."""
-
-import re
+"""The pass over bytes: the same compiled and not."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.explain import literals, shape
+from holdfast.explain import shape
 from holdfast.explain.library import library
 from holdfast.explain.sweep import Mode, sweep
 
 KNOWN = library()
-_WORDS = ["ab", "abc", "bca", "c", "cab"]
 _LINES = st.sampled_from(
     [
         b"2016-01-19 13:13:09,418 - WARN  [SyncThread:1:F@3] - fsync-ing the write ahead log in SyncThread:1 took 7ms",
@@ -32,23 +29,6 @@ _LINES = st.sampled_from(
         b"\r",
     ]
 )
-
-
-@given(st.text("abc", max_size=200))
-def test_literals_are_found_wherever_they_stand_overlapping_or_not(text: str) -> None:
-    table = literals.compiled([word.encode() for word in _WORDS])
-    found = set()
-    state = 0
-    for end, byte in enumerate(text.encode(), 1):
-        state = int(table.next[state + table.columns[byte]])
-        ending = state // table.width if state >= table.first_found else 0
-        while ending:
-            found.add((end, int(table.found[ending])))
-            ending = int(table.shorter[ending])
-    expected = {
-        (match.start() + len(word), number) for number, word in enumerate(_WORDS) for match in re.finditer(f"(?={word})", text)
-    }
-    assert found == expected
 
 
 def _fits(shapes: list[str], text: bytes) -> int:
@@ -76,12 +56,10 @@ def test_of_several_shapes_that_fit_the_first_counts_though_it_is_longer() -> No
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_LINES, max_size=30), st.sampled_from(list(Mode)), st.booleans(), st.booleans())
 def test_compiled_and_plain_find_the_same(lines: list[bytes], mode: Mode, ended: bool, hold: bool) -> None:
-    data = np.frombuffer(b"\n".join(lines) + (b"\n" if ended else b""), np.uint8)
-    tables = (KNOWN.formats.shapes(mode), KNOWN.patterns.literals)
-    wrappers = KNOWN.formats.wrappers
+    data = b"\n".join(lines) + (b"\n" if ended else b"")
+    shapes, wrappers = KNOWN.formats.shapes(mode), KNOWN.formats.wrappers
     plain, compiled = (
-        sweep(data, 0, data.size, mode, *tables, wrappers=wrappers, compiled=compiled, hold_last=hold)
-        for compiled in (False, True)
+        sweep(data, len(data), mode, shapes, wrappers=wrappers, compiled=compiled, hold_last=hold) for compiled in (False, True)
     )
     for name in plain.__slots__:
         assert np.array_equal(getattr(plain, name), getattr(compiled, name)), name
@@ -117,18 +95,8 @@ def test_only_the_beginning_of_a_long_line_is_looked_at() -> None:
 
 
 def _looks(lines: list[bytes]) -> list[int]:
-    data = np.frombuffer(b"\n".join(lines), np.uint8)
-    tables = (KNOWN.formats.shapes(Mode.LOG), KNOWN.patterns.literals)
-    found = sweep(data, 0, data.size, Mode.LOG, *tables, wrappers=KNOWN.formats.wrappers, compiled=False)
+    data = b"\n".join(lines)
+    shapes, wrappers = KNOWN.formats.shapes(Mode.LOG), KNOWN.formats.wrappers
+    found = sweep(data, len(data), Mode.LOG, shapes, wrappers=wrappers, compiled=False)
     looks: list[int] = found.looks.tolist()
     return looks
-
-
-def test_a_literal_may_begin_within_what_a_record_begins_with() -> None:
-    data = np.frombuffer(b'{"event": "leading"}\n2016-01-19 13:13:09,418 - WARN  [x] - y\n', np.uint8)
-    table = literals.compiled([b'"event', b",418 - W"])
-    for compiled in (False, True):
-        shapes, wrappers = KNOWN.formats.shapes(Mode.LOG), KNOWN.formats.wrappers
-        swept = sweep(data, 0, data.size, Mode.LOG, shapes, table, wrappers=wrappers, compiled=compiled)
-        assert swept.hit_literals.tolist() == [0, 1]
-        assert swept.hit_records.tolist() == [0, 1]

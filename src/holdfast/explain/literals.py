@@ -61,6 +61,8 @@ def _automaton(
             state = children[state][byte]
         if state == 0:
             raise ValueError("an empty literal is everywhere")
+        if b"\n" in literal:
+            raise ValueError("a literal that goes over the end of a line is nowhere")
         found[state] = number
     next = np.zeros((len(children), 256), np.int16)
     otherwise = [0] * len(children)

@@ -65,7 +65,7 @@ def patterns_in(document: Mapping[str, Any], where: str) -> list[Pattern]:
                     each=bool(table.get("each", False)),
                 )
             )
-            if not found[-1].literals or "" in found[-1].literals:
+            if not found[-1].literals or any(not literal or "\n" in literal for literal in found[-1].literals):
                 raise KeyError("literals")
         except (KeyError, TypeError, re.error) as error:
             raise Refused(f"{where}: an event that cannot be used ({table.get('kind', 'without a kind')}): {error}") from error

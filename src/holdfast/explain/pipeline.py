@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import Refused
 from holdfast.explain.inputs import Input
 from holdfast.explain.library import Added, library_of
+from holdfast.explain.machine_code import COMPILED_FROM_BYTES
 from holdfast.explain.scan import Scanned, scan
 from holdfast.explain.session import is_local
 from holdfast.explain.split import Range, Task, in_turns, tasks
-from holdfast.explain.sweep import COMPILED_FROM_BYTES
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,6 +13,7 @@ from holdfast.explain.event import Event, Look
 from holdfast.explain.format import Header
 from holdfast.explain.library import Library
 from holdfast.explain.pattern import Pattern
+from holdfast.explain.search import Hits, search
 from holdfast.explain.sweep import Mode, Swept, sweep
 
 RECORD_BYTES_MAX = 64 * 1024
@@ -92,7 +93,8 @@ def findings(
 ) -> Findings:
     """Of the lines of `data` that begin before `end`. It begins at `offset` in its file, with the line numbered `line`."""
     swept = _swept(data, end, mode, library, compiled=compiled, hold_last=hold_last)
-    reader = _Reader(data, swept, mode, library, file=file, offset=offset, line=line)
+    hits = search(data, swept.piece_begins, swept.piece_ends, library.patterns.literals, compiled=compiled)
+    reader = _Reader(data, swept, hits, mode, library, file=file, offset=offset, line=line)
     events = list(reader.events())
     return Findings(
         swept.end,
@@ -109,9 +111,7 @@ def findings(
 
 def _swept(data: bytes, end: int, mode: Mode, library: Library, *, compiled: bool, hold_last: bool = False) -> Swept:
     shapes, wrappers = library.formats.shapes(mode), library.formats.wrappers
-    literals = library.patterns.literals
-    bytes_of = np.frombuffer(data, np.uint8)
-    return sweep(bytes_of, 0, end, mode, shapes, literals, wrappers=wrappers, compiled=compiled, hold_last=hold_last)
+    return sweep(data, end, mode, shapes, wrappers=wrappers, compiled=compiled, hold_last=hold_last)
 
 
 def _as_told(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
@@ -125,8 +125,11 @@ def _as_told(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Reader:
-    def __init__(self, data: bytes, swept: Swept, mode: Mode, library: Library, *, file: int, offset: int, line: int) -> None:
+    def __init__(
+        self, data: bytes, swept: Swept, hits: Hits, mode: Mode, library: Library, *, file: int, offset: int, line: int
+    ) -> None:
         self._data = data
+        self._hits = hits
         self._line = line
         self._swept = swept
         self._mode = mode
@@ -138,14 +141,12 @@ class _Reader:
     def events(self) -> Iterator[tuple[int, Event]]:
         """With the number of their record, or -1. It says each kind of thing once; quoted in prose, where lines share one time,
         again if it says more."""
-        swept = self._swept
         said: dict[tuple[int, str], list[dict[str, str]]] = {}
         seen: set[tuple[int, int]] = set()
-        columns = (swept.hit_ends, swept.hit_literals, swept.hit_records, swept.hit_line_starts, swept.hit_lines)
-        for end, literal, record, line_start, line in zip(*(column.tolist() for column in columns), strict=True):
-            start = int(swept.starts[record]) if record >= 0 else line_start
-            if end - start > RECORD_BYTES_MAX or (record < 0 and self._mode is Mode.PROSE):
-                continue  # in prose, what is not quoted is what somebody thought of it
+        for end, literal, record, line_start, line in self._places():
+            start = int(self._swept.starts[record]) if record >= 0 else line_start
+            if end - start > RECORD_BYTES_MAX:
+                continue
             if (line_start, literal) in seen:
                 continue  # a line may have it a thousand times
             seen.add((line_start, literal))
@@ -162,6 +163,22 @@ class _Reader:
                         before.append(fields)
                         yield record, self._event(pattern, fields, record, line_start, line)
                     break
+
+    def _places(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Where each literal ends, which it is, its record, where its line begins, and that line's number."""
+        starts, start_lines = self._swept.starts, self._swept.start_lines
+        records = np.searchsorted(starts, self._hits.ends) - 1
+        at = line_start = line = 0
+        for end, literal, record in zip(self._hits.ends.tolist(), self._hits.literals.tolist(), records.tolist(), strict=True):
+            if record >= 0 and starts[record] > at:
+                at = line_start = int(starts[record])
+                line = int(start_lines[record])
+            newline = self._data.rfind(b"\n", at, end)
+            if newline >= 0:
+                line += self._data.count(b"\n", at, newline + 1)
+                line_start = newline + 1
+            at = end
+            yield end, literal, record, line_start, line
 
     def _event(self, pattern: Pattern, fields: dict[str, str], record: int, line_start: int, line: int) -> Event:
         header = self._header(record)
