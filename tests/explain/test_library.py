@@ -9,7 +9,8 @@ from holdfast.errors import Refused
 from holdfast.explain.format import Format
 from holdfast.explain.library import library
 from holdfast.explain.pattern import Pattern
-from holdfast.explain.records import MATCHED_BYTES_MAX, findings, mode_of
+from holdfast.explain.reader import MATCHED_BYTES_MAX
+from holdfast.explain.records import findings, mode_of
 from holdfast.explain.sweep import Mode
 
 KNOWN = library()
@@ -68,7 +69,7 @@ def test_a_user_can_add_events_and_theirs_come_first(tmp_path: Path) -> None:
     own.write_text(event)
     data = b"2026-11-16 12:00:01,001 INFO  kitchen.Kettle - pot7 is boiling\n"
     found = findings(data, len(data), Mode.LOG, library((str(own),)), file=0, offset=0, line=0, compiled=False)
-    assert [(event.kind, event.says) for event in found.events] == [("tea", "pot7 boils")]
+    assert [(one.kind, one.event().says) for one in found.events] == [("tea", "pot7 boils")]
 
 
 @pytest.mark.parametrize(

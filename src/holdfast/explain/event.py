@@ -1,13 +1,37 @@
-"""What a line says that happened."""
+"""What a line says that happened.
+
+Events come by the hundred thousand, out of one process and into another: a tuple is made and sent in a quarter of the time.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 FOLDED_BY = ("job", "attempt", "epoch", "session", "partition", "state", "broker", "peer", "cause")
+NOTHING: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+def told(fields: Mapping[str, str]) -> tuple[str, ...]:
+    """What makes two of a kind the same but for the time."""
+    get = fields.get
+    return tuple([get(name, "") for name in FOLDED_BY])
+
+
+def minute(ms: int | None) -> int:
+    return ms // 60_000 if ms is not None else -1
+
+
+class Like(NamedTuple):
+    """What events of a file have in common that are repetitions of each other."""
+
+    kind: str
+    minute: int
+    format: str
+    actor: str
+    told: tuple[str, ...]
+
+
+class Event(NamedTuple):
     kind: str
     system: str
     says: str
@@ -28,7 +52,7 @@ class Event:
     level: str = ""
     actor: str = ""
     """Whom the line itself names as the one it is about: a server, a JobManager."""
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = NOTHING
     each: bool = False
     """Never told as a repetition: each one counts."""
     again: int = 0
@@ -38,9 +62,7 @@ class Event:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What makes two of a kind the same but for the time."""
-        told = self.fields.get
-        return tuple([told(name, "") for name in FOLDED_BY])
+        return told(self.fields)
 
     @property
     def repeatable(self) -> bool:
@@ -48,30 +70,12 @@ class Event:
         return not self.duration_ms and not self.each
 
     @property
-    def like(self) -> "Like":
+    def like(self) -> Like:
         return Like(self.kind, self.minute, self.format, self.actor, self.told)
 
     @property
     def minute(self) -> int:
-        return self.ms // 60_000 if self.ms is not None else -1
-
-    def numbered(self, line: int) -> "Event":
-        """On another line. Every event of a large log comes by here: by hand this is four times as fast as `replace`."""
-        return Event(
-            self.kind, self.system, self.says, self.file, self.offset, line, self.text, self.ms, self.zoned, self.dated,
-            self.duration_ms, self.format, self.level, self.actor, self.fields, self.each, self.again, self.again_ms,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """What events of a file have in common that are repetitions of each other."""
-
-    kind: str
-    minute: int
-    format: str
-    actor: str
-    told: tuple[str, ...]
+        return minute(self.ms)
 
 
 @dataclass(frozen=True, slots=True)

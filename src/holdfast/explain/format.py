@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from holdfast.errors import Refused
 from holdfast.explain import shape
+from holdfast.explain.event import NOTHING
 from holdfast.explain.moment import Moment, moment
 from holdfast.explain.shape import Shapes
 from holdfast.explain.sweep import Mode
@@ -18,8 +19,7 @@ _LEVEL_KEYS = ("level", "severity", "log.level", "levelname")
 _LOGGER_KEYS = ("logger", "logger_name", "log.logger", "component", "name")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What the beginning of a record says."""
 
     moment: Moment | None
@@ -31,7 +31,7 @@ class Header:
     logger: str = ""
     actor: str = ""
     """Who it is about, where the line itself says so."""
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = NOTHING
 
 
 NO_HEADER = Header(None, 0)
@@ -52,21 +52,21 @@ class Format:
     def read(self, text: str) -> Header:
         """Of a record's text. A line may have the shape and nothing else: then nothing is known of it."""
         if self.json:
-            return replace(_of_json(text), format=self.clock)
+            return _of_json(text)._replace(format=self.clock)
         begin = len(text) - len(text.lstrip(" \t"))
         match = self.header.match(text, begin)
         if match is None:
             return Header(None, begin, self.clock)
-        said = {name: value for name, value in match.groupdict().items() if value}
+        said = match.groupdict("").get
         return Header(
-            moment=moment(said["time"]) if "time" in said else None,
+            moment=moment(said("time", "")),
             message_at=match.end(),
             format=self.clock,
-            level=said.get("level", ""),
-            thread=said.get("thread", said.get("thread2", "")),
-            logger=said.get("logger", ""),
-            actor=said.get("actor", said.get("host", "")),
-            fields={"myid": said["myid"]} if "myid" in said else {},
+            level=said("level", ""),
+            thread=said("thread") or said("thread2", ""),
+            logger=said("logger", ""),
+            actor=said("actor") or said("host", ""),
+            fields={"myid": myid} if (myid := said("myid")) else NOTHING,
         )
 
 
@@ -127,7 +127,7 @@ class Formats:
         around, inside = self.unwrapped(text)
         header = self.format(mode, number).read(inside)
         known = header.moment if header.moment is not None else around.moment
-        return replace(header, moment=known, actor=header.actor or around.actor)
+        return header._replace(moment=known, actor=header.actor or around.actor)
 
     def unwrapped(self, line: str) -> tuple[Header, str]:
         """What was put before a line, and the line."""

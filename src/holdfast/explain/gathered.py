@@ -54,13 +54,13 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
                 key = number, event.kind, event.minute
                 kept[key] += 1
                 if kept[key] <= EVENTS_PER_MINUTE:
-                    events.append(event.numbered(event.line + before.lines + 1))
+                    events.append(event._replace(line=event.line + before.lines + 1))
                 elif not event.repeatable:
                     dropped[key] += 1
                 else:
                     over[number, event.like] = over.get((number, event.like), NONE_OVER).and_more(1, event.ms)
             for like, more in said.over.items():
-                over[number, like] = over.get((number, like), NONE_OVER).and_more(more.count, more.last_ms)
+                over[number, like] = over.get((number, like), NONE_OVER).and_more(more.times, more.last_ms)
         for look in one.looks.values():
             known = looks.get(look.look)
             looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
@@ -88,9 +88,9 @@ def _repeat(events: list[Event], over: dict[tuple[int, Like], Over], dropped: "C
     for (file, like), more in over.items():
         at = last.get((file, like))
         if at is None:
-            dropped[file, like.kind, like.minute] += more.count
+            dropped[file, like.kind, like.minute] += more.times
         else:
-            events[at] = replace(events[at], again=more.count, again_ms=more.last_ms)
+            events[at] = events[at]._replace(again=more.times, again_ms=more.last_ms)
 
 
 def _with(before: Counts, one: Scanned, *, begun: bool) -> Counts:

@@ -2,8 +2,8 @@
 
 import functools
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_S = 86_400
@@ -30,8 +30,7 @@ _CENTURY = "2020"
 """What a year is completed with whose first digits were cut off: of 017, only the first is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     ms: int
     """Since 1970 on the clock that wrote it; in UTC if `zoned`. Without a date, since midnight."""
     zoned: bool = False

@@ -1,5 +1,6 @@
 """What lines mean: an event, if one of its literals stands there and its expression fits. Declared in `library/*.toml`."""
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,10 +26,15 @@ class Pattern:
         match = self.match.search(text)
         if match is None:
             return None
-        return {name.rstrip("0123456789"): value for name, value in match.groupdict().items() if value is not None}
+        return {_plain(name): value for name, value in match.groupdict().items() if value is not None}
 
     def sentence(self, fields: Mapping[str, str]) -> str:
         return self.says.format_map(_Known(fields))
+
+
+@functools.cache
+def _plain(name: str) -> str:
+    return name.rstrip("0123456789")
 
 
 class _Known(dict[str, str]):

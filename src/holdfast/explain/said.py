@@ -2,8 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.explain.event import Event, Like
+from holdfast.explain.reader import Sighting
 
 EVENTS_PER_MINUTE = 50
 """Of one kind, in one file."""
@@ -11,15 +13,15 @@ LIKES_MAX = 1000
 """So many that nothing like them is kept are counted by what they are like."""
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
-    count: int
+class Over(NamedTuple):
+    times: int
     last_ms: int | None
     """Of the last of them."""
 
-    def and_more(self, count: int, last_ms: int | None) -> "Over":
-        moments = [ms for ms in (self.last_ms, last_ms) if ms is not None]
-        return Over(self.count + count, max(moments, default=None))
+    def and_more(self, times: int, last_ms: int | None) -> "Over":
+        if last_ms is None or (self.last_ms is not None and self.last_ms > last_ms):
+            last_ms = self.last_ms
+        return Over(self.times + times, last_ms)
 
 
 NONE_OVER = Over(0, None)
@@ -37,29 +39,30 @@ class Said:
     _full: set[tuple[str, int]] = field(default_factory=set)
     """Those of which there was one more than are kept."""
 
-    def add(self, event: Event) -> None:
-        key = event.kind, event.minute
+    def add(self, one: Sighting) -> None:
+        key = one.kind, one.minute
         kept = self.kept.setdefault(key, [])
         if len(kept) < EVENTS_PER_MINUTE:
+            event = one.event()
             kept.append(event)
             self.events.append(event)
             return
         if key not in self._full:
             self._full.add(key)
-            self.over.update((one.like, NONE_OVER) for one in kept if one.like not in self.over)
-        like = event.like
+            self.over.update((before.like, NONE_OVER) for before in kept if before.like not in self.over)
+        like = one.like
         known = self.over.get(like)
-        if not event.repeatable or (known is None and len(self.over) >= LIKES_MAX):
+        if not one.repeatable or (known is None and len(self.over) >= LIKES_MAX):
             self.dropped[key] += 1
         else:
-            self.over[like] = (known or NONE_OVER).and_more(1, event.ms)
+            self.over[like] = (known or NONE_OVER).and_more(1, one.ms)
 
     def close(self) -> None:
         """No more comes. What was needed to count goes."""
-        self.over = {like: more for like, more in self.over.items() if more.count}
+        self.over = {like: more for like, more in self.over.items() if more.times}
         self.kept.clear()
         self._full.clear()
 
     @property
     def total(self) -> int:
-        return len(self.events) + sum(more.count for more in self.over.values()) + self.dropped.total()
+        return len(self.events) + sum(more.times for more in self.over.values()) + self.dropped.total()

@@ -11,7 +11,8 @@ from typing import IO
 from holdfast.explain.event import Look
 from holdfast.explain.inputs import opened
 from holdfast.explain.library import Library
-from holdfast.explain.records import MATCHED_BYTES_MAX, RECORD_BYTES_MAX, SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
+from holdfast.explain.reader import MATCHED_BYTES_MAX, RECORD_BYTES_MAX
+from holdfast.explain.records import SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
 from holdfast.explain.said import Said
 from holdfast.explain.split import RANGE_BYTES, Range
 from holdfast.explain.sweep import Mode
