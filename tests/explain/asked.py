@@ -14,7 +14,7 @@ from holdfast.explain.split import tasks
 def read(*paths: Path | str, compiled: bool = False) -> Gathered:
     files = inputs([str(path) for path in paths])
     known = library()
-    return gathered(files, [scan(range, known, compiled=compiled) for task in tasks(files) for range in task])
+    return gathered(files, [scan(task, known, compiled=compiled) for task in tasks(files)])
 
 
 def asked(*paths: Path | str) -> Answer:

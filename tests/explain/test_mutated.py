@@ -21,6 +21,7 @@ from holdfast.explain.explain import answer
 from holdfast.explain.gathered import gathered
 from holdfast.explain.inputs import Input, inputs
 from holdfast.explain.library import library
+from holdfast.explain.looks import LOOKS_MAX
 from holdfast.explain.page import page
 from holdfast.explain.scan import scan
 from holdfast.explain.split import Range, tasks
@@ -109,7 +110,7 @@ def examined(directory: Path, files: list[Mutant], chance: random.Random, *, eve
 
 
 def looked_at(given: list[Input], ranges: list[Range]) -> Answer:
-    return answer(gathered(given, [scan(range, KNOWN, compiled=True) for range in ranges]), KNOWN)
+    return answer(gathered(given, [scan(some, KNOWN, compiled=True) for some in (ranges[::2], ranges[1::2])]), KNOWN)
 
 
 def cut_up(given: list[Input], chance: random.Random) -> Answer:
@@ -135,7 +136,7 @@ def in_blocks(given: list[Input], chance: random.Random) -> Answer:
 
 def said(found: Answer) -> tuple[object, ...]:
     """All of it, but for the looks of records where they are too many."""
-    all_looks = not found.gathered.other_records and len(found.gathered.looks) < scanning.LOOKS_MAX
+    all_looks = not found.gathered.other_records and len(found.gathered.looks) < LOOKS_MAX
     looks = found.gathered.looks if all_looks else ()
     return json.dumps(found.json()), found.gathered.of_files, found.gathered.events, found.gathered.dropped, looks
 

@@ -83,7 +83,7 @@ def test_a_record_ends_where_the_next_one_begins_though_that_is_in_another_range
     data += b"2016-01-19 13:13:09,418 INFO  a.B - EOFException\n"
     (tmp_path / "a.log").write_bytes(data)
     for end in (data.find(b"2016", 1), len(data) - 30, len(data)):
-        found = scan.scan(Range(0, str(tmp_path / "a.log"), "", 0, end), library(), compiled=False)
+        (found,) = scan.scan([Range(0, str(tmp_path / "a.log"), "", 0, end)], library(), compiled=False).ranges
         assert all("cause" not in event.fields for event in found.own.events)
         assert "checkpoints-found" not in [event.kind for event in found.own.events]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.explain import said, split
+from holdfast.explain import looks, said, split
 from holdfast.explain import scan as scanning
 from holdfast.explain.explain import answer as explained
 from holdfast.explain.gathered import gathered
@@ -39,7 +39,7 @@ def log(seed: int, records: int = 400) -> bytes:
 def summed(path: Path, size: int, step: int) -> tuple[object, ...]:
     """Of a file that is cut into ranges of `step` bytes."""
     ranges = [split.Range(0, str(path), "", begin, min(begin + step, size)) for begin in range(0, size, step)]
-    all = gathered([Input(str(path), "x", size)], [scanning.scan(range, KNOWN, compiled=True) for range in ranges])
+    all = gathered([Input(str(path), "x", size)], [scanning.scan([range], KNOWN, compiled=True) for range in ranges])
     events = [(event.kind, event.offset, event.line, event.ms, event.again, event.again_ms) for event in all.events]
     return all.counts, events, all.dropped, sorted((look.look, look.count) for look in all.looks), all.other_records
 
@@ -144,7 +144,7 @@ def test_what_comes_back_is_bounded_and_what_does_not_is_counted(tmp_path: Path)
     assert len(found.events) == 2 * said.EVENTS_PER_MINUTE
     assert found.counts.events == 400
     assert sorted(event.again for event in found.events)[-3:] == [0] + [200 - said.EVENTS_PER_MINUTE] * 2
-    assert len(found.looks) == scanning.LOOKS_MAX
+    assert len(found.looks) == looks.LOOKS_MAX
     assert sum(look.count for look in found.looks) + found.other_records == found.counts.records == 1000
 
 
@@ -159,7 +159,7 @@ def test_a_line_of_which_there_are_200_000_in_a_minute_is_kept_50_times_and_told
     (tmp_path / "x.log").write_text("".join(lines))
     answer = explained(read(tmp_path / "x.log", compiled=True), KNOWN)
     (task,) = split.tasks(inputs([str(tmp_path / "x.log")]))
-    sent = pickle.dumps([scanning.scan(range, KNOWN, compiled=True) for range in task])
+    sent = pickle.dumps(scanning.scan(task, KNOWN, compiled=True))
     assert len(sent) < 100_000, "what goes to the driver, of 30 MB"
     assert len(answer.gathered.events) == said.EVENTS_PER_MINUTE
     assert answer.gathered.counts.events == 200_000
@@ -206,10 +206,10 @@ def test_a_file_that_begins_otherwise_than_the_one_that_was_named_is_not_read(tm
     (tmp_path / "a.log").write_bytes(log(1))
     (one,) = inputs([str(tmp_path / "a.log")])
     ((range,),) = split.tasks([one])
-    same = scanning.scan(replace(range, beginning=one.beginning), KNOWN, compiled=False)
+    (same,) = scanning.scan([replace(range, beginning=one.beginning)], KNOWN, compiled=False).ranges
     assert same.opened and same.records
     (tmp_path / "a.log").write_bytes(b"another machine's\n" + log(1))
-    other = scanning.scan(replace(range, beginning=one.beginning), KNOWN, compiled=False)
+    (other,) = scanning.scan([replace(range, beginning=one.beginning)], KNOWN, compiled=False).ranges
     assert not other.opened and not other.records
     assert other.trouble == "cannot be read: there is another file of that name"
 

@@ -35,7 +35,7 @@ sys.path.insert(0, {str(archive)!r})
 from holdfast.explain.library import library_of
 from holdfast.explain.scan import scan
 from holdfast.explain.split import Range
-found = scan(Range(0, {str(tmp_path / "x.log")!r}, "", 0, 71), library_of(()), compiled=True)
+(found,) = scan([Range(0, {str(tmp_path / "x.log")!r}, "", 0, 71)], library_of(()), compiled=True).ranges
 assert sys.modules["holdfast"].__file__.startswith({str(archive)!r})
 print([event.kind for event in found.own.events])
 """

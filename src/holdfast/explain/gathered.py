@@ -1,13 +1,14 @@
 """Everything that was read, put together: by file, with lines counted from the beginning of each."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from holdfast.explain.event import Event, Like, Look
 from holdfast.explain.inputs import Input
+from holdfast.explain.looks import Looks
 from holdfast.explain.said import EVENTS_PER_MINUTE, NONE_OVER, Over
-from holdfast.explain.scan import Scanned
+from holdfast.explain.scan import Haul, Scanned
 from holdfast.explain.sweep import Mode
 
 
@@ -36,17 +37,19 @@ class Gathered:
     troubles: tuple[str, ...]
 
 
-def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
+def gathered(inputs: list[Input], hauls: Sequence[Haul]) -> Gathered:
     of_files = [Counts() for _ in inputs]
     begun = [False] * len(inputs)
     events: list[Event] = []
     dropped: Counter[tuple[int, str, int]] = Counter()
     kept: Counter[tuple[int, str, int]] = Counter()
     over: dict[tuple[int, Like], Over] = {}
-    looks: dict[int, Look] = {}
-    other = 0
+    looks = Looks()
+    for haul in hauls:
+        looks.add(haul.looks)
     troubles: list[str] = []
-    for one in sorted(scanned, key=lambda found: (found.range.file, found.range.begin)):
+    ranges = [one for haul in hauls for one in haul.ranges]
+    for one in sorted(ranges, key=lambda found: (found.range.file, found.range.begin)):
         number, before = one.range.file, of_files[one.range.file]
         for said in (one.own,) if begun[number] else (one.lead, one.own):
             dropped.update({(number, kind, minute): count for (kind, minute), count in said.dropped.items()})
@@ -61,10 +64,6 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
                     over[number, event.like] = over.get((number, event.like), NONE_OVER).and_more(1, event.ms)
             for like, more in said.over.items():
                 over[number, like] = over.get((number, like), NONE_OVER).and_more(more.times, more.last_ms)
-        for look in one.looks.values():
-            known = looks.get(look.look)
-            looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
-        other += one.other_records
         of_files[number] = _with(before, one, begun=begun[number])
         begun[number] |= one.begun
         if one.trouble:
@@ -76,10 +75,15 @@ def gathered(inputs: list[Input], scanned: Iterable[Scanned]) -> Gathered:
         tuple(of_files),
         tuple(events),
         dropped,
-        tuple(sorted(looks.values(), key=lambda look: (-look.count, look.file, look.first_offset))),
-        other,
+        _told_apart(looks),
+        looks.others,
         tuple(troubles),
     )
+
+
+def _told_apart(looks: Looks) -> tuple[Look, ...]:
+    found = [Look(look, count, *looks.first[look]) for look, count in looks.often.items()]
+    return tuple(sorted(found, key=lambda look: (-look.count, look.file, look.first_offset)))
 
 
 def _repeat(events: list[Event], over: dict[tuple[int, Like], Over], dropped: "Counter[tuple[int, str, int]]") -> None:

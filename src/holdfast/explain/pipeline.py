@@ -11,7 +11,7 @@ from holdfast.errors import Refused
 from holdfast.explain.inputs import Input
 from holdfast.explain.library import Added, library_of
 from holdfast.explain.machine_code import COMPILED_FROM_BYTES
-from holdfast.explain.scan import Scanned, scan
+from holdfast.explain.scan import Haul, scan
 from holdfast.explain.session import is_local
 from holdfast.explain.split import Range, Task, in_turns, tasks
 
@@ -32,7 +32,7 @@ class Progress:
     """Whether a worker has begun."""
 
 
-def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Callable[[Progress], None]) -> list[Scanned]:
+def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Callable[[Progress], None]) -> list[Haul]:
     """Every range of the inputs. `added`: formats and events of the user's own."""
     work = tasks(inputs)
     compiled = sum(one.size for one in inputs) >= COMPILED_FROM_BYTES
@@ -41,7 +41,7 @@ def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Call
     here, there = _dealt(work, inputs)
     found = _by_spark(spark, there, added, compiled, told)
     _check_opened(found, inputs)
-    return [*found, *(scan(range, library_of(added), compiled=compiled) for range in here)]
+    return [*found, scan(here, library_of(added), compiled=compiled)]
 
 
 def _dealt(work: list[Task], inputs: list[Input]) -> tuple[list[Range], list[Task]]:
@@ -56,9 +56,9 @@ def _marked(range: Range, inputs: list[Input]) -> Range:
     return replace(range, beginning=inputs[range.file].beginning)
 
 
-def _check_opened(found: Iterable[Scanned], inputs: list[Input]) -> None:
+def _check_opened(found: Iterable[Haul], inputs: list[Input]) -> None:
     """A file that was there when it was named, and that a worker does not find or finds to be another, is only here."""
-    for one in found:
+    for one in (one for haul in found for one in haul.ranges):
         file = inputs[one.range.file]
         if not one.opened and not file.remote:
             raise Refused(
@@ -69,14 +69,14 @@ def _check_opened(found: Iterable[Scanned], inputs: list[Input]) -> None:
 
 def _by_spark(
     spark: "SparkSession", work: list[Task], added: Added, compiled: bool, told: Callable[[Progress], None]
-) -> list[Scanned]:
+) -> list[Haul]:
     if not work:
         return []
     work = in_turns(work, spark.sparkContext.defaultParallelism)
     rows = spark.range(0, len(work), 1, len(work)).mapInArrow(_scanner(work, added, compiled), "task long, found binary")
     collected = _collected(spark, rows, len(work), told)
     in_order = sorted(collected, key=lambda row: row["task"])
-    return [found for row in in_order for found in pickle.loads(row["found"])]
+    return [pickle.loads(row["found"]) for row in in_order]
 
 
 def _scanner(work: list[Task], added: Added, compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -86,7 +86,7 @@ def _scanner(work: list[Task], added: Added, compiled: bool) -> Callable[[Iterat
         known = library_of(added)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found = pickle.dumps([scan(range, known, compiled=compiled) for range in work[number]])
+                found = pickle.dumps(scan(work[number], known, compiled=compiled))
                 yield pyarrow.RecordBatch.from_arrays(
                     [pyarrow.array([number], pyarrow.int64()), pyarrow.array([found], pyarrow.binary())], ["task", "found"]
                 )

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow
 
-from holdfast.explain.event import Event, Like, Look, minute, told
+from holdfast.explain.event import Event, Like, minute, told
 from holdfast.explain.format import NO_HEADER, Header
 from holdfast.explain.library import Library
+from holdfast.explain.looks import Place
 from holdfast.explain.pattern import Pattern
 from holdfast.explain.search import Hits
 from holdfast.explain.sweep import Mode, Swept
@@ -24,7 +24,6 @@ TEXT_MAX = 500
 """So much of a line is kept to be shown."""
 CUT_MIN = 300
 """Expressions take so much of a sentence, at least."""
-FEW = 4096
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
 
@@ -193,10 +192,18 @@ class Reader:
         end = min(self._line_end(start), start + 4 * TEXT_MAX)
         return _text(self._data[start:end]).strip()[:TEXT_MAX]
 
-    def looks(self) -> Iterator[Look]:
-        for kind, index, count in _counted(self._swept.looks):
-            start = int(self._swept.starts[index])
-            yield Look(kind, count, self.file, self.offset + start, self.line_at(start))
+    def looks(self) -> list[tuple[int, int, int]]:
+        """Each one, the number of the record that it is first in, and how often it is; in the order in which they come."""
+        encoded = pyarrow.array(self._swept.looks).dictionary_encode()  # by a hash: to sort them would take longer
+        numbers = encoded.indices.to_numpy()
+        distinct = encoded.dictionary.to_numpy()
+        first = np.empty(len(distinct), np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is put there is the first one that there is
+        return list(zip(distinct.tolist(), first.tolist(), np.bincount(numbers).tolist(), strict=True))
+
+    def place(self, record: int) -> Place:
+        start = int(self._swept.starts[record])
+        return Place(self.file, self.offset + start, self.line_at(start))
 
 
 def _as_told(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
@@ -207,19 +214,6 @@ def _as_told(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
         return written == value or (len(value) >= CUT_MIN and written.startswith(value))
 
     return {name: told[name] if name in told and is_of(value, told[name]) else value for name, value in fields.items()}
-
-
-def _counted(looks: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """Each one, where it is first, and how often it is. Many are counted by a hash: to sort them would take longer."""
-    if len(looks) < FEW:
-        distinct, first, often = np.unique(looks, return_index=True, return_counts=True)
-    else:
-        encoded = pyarrow.array(looks).dictionary_encode()
-        numbers = encoded.indices.to_numpy()
-        distinct, often = encoded.dictionary.to_numpy(), np.bincount(numbers)
-        first = np.empty(len(distinct), np.int64)
-        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is put there is the first one that there is
-    yield from zip(distinct.tolist(), first.tolist(), often.tolist(), strict=True)
 
 
 def _text(data: bytes) -> str:

@@ -1,11 +1,12 @@
 """Records and events in a piece of a file. Pure: bytes in, findings out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.explain.event import Look
 from holdfast.explain.library import Library
+from holdfast.explain.looks import Place
 from holdfast.explain.reader import Reader, Sighting
 from holdfast.explain.search import search
 from holdfast.explain.sweep import Mode, Swept, sweep
@@ -34,7 +35,10 @@ class Findings:
     lead_events: tuple[Sighting, ...]
     """Of lines before that. They belong to the record before, if there is one, and then are its reader's."""
     events: tuple[Sighting, ...]
-    looks: tuple[Look, ...]
+    looks: list[tuple[int, int, int]]
+    """Each one, the number of the record that it is first in, and how often it is; in the order in which they come."""
+    place: Callable[[int], Place]
+    """Of a record, by its number."""
 
 
 def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
@@ -88,7 +92,8 @@ def findings(
         len(swept.starts) > 0,
         tuple(event for event in events if event.record < 0),
         tuple(event for event in events if event.record >= 0),
-        tuple(reader.looks()) if mode is not Mode.PLAIN else (),
+        reader.looks() if mode is not Mode.PLAIN else [],
+        reader.place,
     )
 
 

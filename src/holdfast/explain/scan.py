@@ -5,25 +5,26 @@ what belongs to it. What comes back is bounded: so many events of a kind in a mi
 """
 
 import os
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import IO
 
-from holdfast.explain.event import Look
 from holdfast.explain.inputs import opened
 from holdfast.explain.library import Library
+from holdfast.explain.looks import Looks, RangeLooks
 from holdfast.explain.reader import MATCHED_BYTES_MAX, RECORD_BYTES_MAX
 from holdfast.explain.records import SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
-from holdfast.explain.said import Said
-from holdfast.explain.split import RANGE_BYTES, Range
+from holdfast.explain.said import NOTHING_TOLD, Said, Told
+from holdfast.explain.split import Range
 from holdfast.explain.sweep import Mode
 
 BLOCK_BYTES = 4 * 1024 * 1024
 STEP_BYTES = 64 * 1024
 LONG_BYTES = 4 * BLOCK_BYTES
 """A record or a line that is longer is not kept together."""
-PROSE_BYTES_MAX = RANGE_BYTES
+PROSE_BYTES_MAX = 64 * 1024 * 1024
 """What is longer was not written by a person."""
-LOOKS_MAX = 500
 _NO_END = 1 << 62
 
 
@@ -40,47 +41,110 @@ class Scanned:
     records: int = 0
     begun: bool = False
     """A record begins in it."""
-    lead: Said = field(default_factory=Said)
+    lead: Told = NOTHING_TOLD
     """What is said before that: it counts if no record was begun before this range, either."""
-    own: Said = field(default_factory=Said)
-    looks: dict[int, Look] = field(default_factory=dict)
-    other_records: int = 0
-    """Those whose looks were too many."""
+    own: Told = NOTHING_TOLD
     opened: bool = False
     trouble: str = ""
     """Why it was not read to its end, or not as a log."""
 
 
-def scan(range: Range, library: Library, *, compiled: bool) -> Scanned:
-    scanned = _scanned(range, library, compiled)
-    if scanned.trouble and range.compression and not scanned.lines:
-        scanned = _scanned(replace(range, compression=""), library, compiled)  # it only begins as if it were compressed
-    _bound(scanned)
-    return scanned
+@dataclass(frozen=True, slots=True)
+class Haul:
+    """What a task brings back."""
+
+    ranges: tuple[Scanned, ...]
+    looks: Looks
 
 
-def _scanned(range: Range, library: Library, compiled: bool) -> Scanned:
-    scanned = Scanned(range, Mode.PLAIN)
-    try:
-        _check_same(range)
-        with opened(range.path, range.compression) as file:
-            scanned.opened = True
-            sample = file.read(SAMPLE_BYTES)
-            long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
-        scanned.mode = mode_of(sample, library, compiled=compiled)
-        if scanned.mode is Mode.PROSE and long:
-            scanned.mode = Mode.LOG  # of a program that prints as well
-        elif scanned.mode is Mode.PROSE:
-            if range.begin:
-                return scanned  # what a line of prose is depends on all before it: the first range has them all
-            range = replace(range, end=_NO_END)
-        with opened(range.path, range.compression, max(range.begin - 1, 0)) as file:
-            _scan(scanned, _Window(file, range), library, compiled)
-        if not range.begin and not scanned.trouble and is_utf_16(sample):
-            scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
-    except (OSError, EOFError, ValueError) as error:
-        scanned.trouble = f"{'not read to its end' if scanned.opened else 'cannot be read'}: {error}"
-    return scanned
+def scan(ranges: Iterable[Range], library: Library, *, compiled: bool) -> Haul:
+    looks = Looks()
+    in_order = sorted(ranges, key=lambda range: (range.file, range.begin))
+    return Haul(tuple([_of_range(range, library, looks, compiled) for range in in_order]), looks)
+
+
+def _of_range(range: Range, library: Library, looks: Looks, compiled: bool) -> Scanned:
+    reading = _Reading(range, library, looks, compiled)
+    reading.run()
+    if reading.scanned.trouble and range.compression and not reading.scanned.lines:
+        reading = _Reading(replace(range, compression=""), library, looks, compiled)  # it only begins as if it were compressed
+        reading.run()
+    return reading.close()
+
+
+class _Reading:
+    """Of one range."""
+
+    def __init__(self, range: Range, library: Library, looks: Looks, compiled: bool) -> None:
+        self.scanned = Scanned(range, Mode.PLAIN)
+        self._library = library
+        self._compiled = compiled
+        self._lead = Said()
+        self._own = Said()
+        self._looks = RangeLooks(looks)
+
+    def run(self) -> None:
+        range, scanned = self.scanned.range, self.scanned
+        try:
+            _check_same(range)
+            with ExitStack() as stack:
+                file = stack.enter_context(opened(range.path, range.compression))
+                scanned.opened = True
+                sample = file.read(SAMPLE_BYTES)
+                long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
+                scanned.mode = mode_of(sample, self._library, compiled=self._compiled)
+                if scanned.mode is Mode.PROSE and long:
+                    scanned.mode = Mode.LOG  # of a program that prints as well
+                elif scanned.mode is Mode.PROSE:
+                    if range.begin:
+                        return  # what a line of prose is depends on all before it: the first range has them all
+                    range = replace(range, end=_NO_END)
+                if range.compression:
+                    file = stack.enter_context(opened(range.path, range.compression))
+                else:
+                    file.seek(max(range.begin - 1, 0))
+                self._read(_Window(file, range))
+            if not range.begin and not scanned.trouble and is_utf_16(sample):
+                scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
+        except (OSError, EOFError, ValueError) as error:
+            scanned.trouble = f"{'not read to its end' if scanned.opened else 'cannot be read'}: {error}"
+
+    def close(self) -> Scanned:
+        self.scanned.lead = self._lead.close()
+        self.scanned.own = self._own.close()
+        self._looks.close()
+        return self.scanned
+
+    def _read(self, window: "_Window") -> None:
+        scanned = self.scanned
+        while not window.over and not window.outside:
+            window.fill()
+            if window.until <= 0:
+                continue  # a very long line
+            hold = not window.over and not window.long
+            found = findings(
+                window.data, window.until, scanned.mode, self._library,
+                file=scanned.range.file, offset=window.offset, line=scanned.lines, compiled=self._compiled, hold_last=hold,
+            )  # fmt: skip
+            if found.end > 0:  # else it is a very long record
+                self._add(found)
+                window.drop(found.end)
+        scanned.bytes = window.offset if window.open_ended else scanned.range.end - scanned.range.begin
+        scanned.trouble = window.trouble
+
+    def _add(self, found: Findings) -> None:
+        scanned = self.scanned
+        if not scanned.begun:  # else they belong to the record before
+            scanned.lead_lines += found.lead_lines
+            for event in found.lead_events:
+                self._lead.add(event)
+        for event in found.events:
+            self._own.add(event)
+        self._looks.add(found.looks, found.place)
+        scanned.lines += found.lines
+        scanned.stray_lines += found.stray_lines
+        scanned.records += found.records
+        scanned.begun = scanned.begun or found.begun
 
 
 def _check_same(range: Range) -> None:
@@ -151,45 +215,3 @@ class _Window:
         self._within_a_line = self._within_a_line or (0 < size == len(self.data) and not self.data.endswith(b"\n"))
         self.data = self.data[size:]
         self.offset += size
-
-
-def _scan(scanned: Scanned, window: _Window, library: Library, compiled: bool) -> None:
-    while not window.over and not window.outside:
-        window.fill()
-        if window.until <= 0:
-            continue  # a very long line
-        hold = not window.over and not window.long
-        found = findings(
-            window.data, window.until, scanned.mode, library,
-            file=scanned.range.file, offset=window.offset, line=scanned.lines, compiled=compiled, hold_last=hold,
-        )  # fmt: skip
-        if found.end > 0:  # else it is a very long record
-            _add(scanned, found)
-            window.drop(found.end)
-    scanned.bytes = window.offset if window.open_ended else scanned.range.end - scanned.range.begin
-    scanned.trouble = window.trouble
-
-
-def _add(scanned: Scanned, found: Findings) -> None:
-    if not scanned.begun:  # else they belong to the record before
-        scanned.lead_lines += found.lead_lines
-        for event in found.lead_events:
-            scanned.lead.add(event)
-    for event in found.events:
-        scanned.own.add(event)
-    for look in found.looks:
-        known = scanned.looks.get(look.look)
-        scanned.looks[look.look] = look if known is None else replace(known, count=known.count + look.count)
-    scanned.lines += found.lines
-    scanned.stray_lines += found.stray_lines
-    scanned.records += found.records
-    scanned.begun = scanned.begun or found.begun
-
-
-def _bound(scanned: Scanned) -> None:
-    """The commonest looks stay; of equals, the first."""
-    order = sorted(scanned.looks.values(), key=lambda look: (-look.count, look.first_offset))
-    scanned.looks = {look.look: look for look in order[:LOOKS_MAX]}
-    scanned.other_records = sum(look.count for look in order[LOOKS_MAX:])
-    scanned.lead.close()
-    scanned.own.close()

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.explain.inputs import Input
 
-RANGE_BYTES = 64 * 1024 * 1024
-"""Large enough that a task is worth its start."""
+RANGE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Range:
 
 
 Task = tuple[Range, ...]
-TOGETHER_MAX = 8
+TOGETHER_MAX = 16
 """So many are one task at most: what is lost with a worker is read again."""
 
 
@@ -61,7 +60,7 @@ def in_turns(tasks: list[Task], workers: int) -> list[Task]:
     so that all workers end at about the same time."""
     found: list[Task] = []
     while tasks:
-        share = min(TOGETHER_MAX, -(-len(tasks) // (2 * workers)))
+        share = min(TOGETHER_MAX, -(-3 * len(tasks) // (4 * workers)))
         found.append(tuple(part for task in tasks[:share] for part in task))
         tasks = tasks[share:]
     return found
