@@ -3,7 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.explain import machine_code
 
 LOOKS_MAX = 500
 """Of a range, so many are told apart."""
@@ -15,6 +20,34 @@ class Place(NamedTuple):
     file: int
     offset: int
     text: str
+
+
+def counted(looks: npt.NDArray[np.int64], *, compiled: bool) -> list[tuple[int, int, int]]:
+    """Each one, the number of the record that it is first in, and how often it is; in the order in which they come."""
+    slots = np.zeros(1 << (2 * len(looks)).bit_length(), np.int64)
+    distinct, first, often = (np.zeros(len(looks), np.int64) for _ in range(3))
+    count = np.zeros(1, np.int64)
+    machine_code.run(_count, compiled, b"", (looks, slots), len(looks), len(slots) - 1, distinct, first, often, count)
+    return list(zip(*(column[: count[0]].tolist() for column in (distinct, first, often)), strict=True))
+
+
+def _count(
+    data: Any, looks: Any, slots: Any, records: int, mask: int, distinct: Any, first: Any, often: Any, count: Any
+) -> None:  # fmt: skip
+    """By a table of which at least half is empty. A slot has the number of a look, counted from 1."""
+    found = 0
+    for record in range(records):
+        look = looks[record]
+        slot = (look ^ (look >> 20)) & mask
+        while slots[slot] > 0 and distinct[slots[slot] - 1] != look:
+            slot = (slot + 1) & mask
+        if slots[slot] == 0:
+            distinct[found] = look
+            first[found] = record
+            found += 1
+            slots[slot] = found
+        often[slots[slot] - 1] += 1
+    count[0] = found
 
 
 @dataclass(slots=True)

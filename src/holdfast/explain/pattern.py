@@ -48,11 +48,11 @@ class Patterns:
         self._known = sorted({literal for pattern in self.all for literal in pattern.literals})
         self.literals: Literals = literals.compiled([literal.encode() for literal in self._known])
         self._of_literal = tuple(
-            tuple(number for number, pattern in enumerate(self.all) if literal in pattern.literals) for literal in self._known
+            tuple(pattern for pattern in self.all if literal in pattern.literals) for literal in self._known
         )
 
-    def of(self, literal: int) -> tuple[int, ...]:
-        """The patterns that this literal may stand for, by number."""
+    def of(self, literal: int) -> tuple[Pattern, ...]:
+        """The patterns that this literal may stand for."""
         return self._of_literal[literal]
 
 

@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow
 
 from holdfast.explain.event import Event, Like, minute, told
 from holdfast.explain.format import NO_HEADER, Header
@@ -28,6 +28,18 @@ _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
 
 
+class Spot(NamedTuple):
+    """Where something stands."""
+
+    record: int
+    """Its number, or -1: then its line is all there is."""
+    start: int
+    end: int
+    """Of the record."""
+    line_start: int
+    line: int
+
+
 @dataclass(slots=True)
 class Sighting:
     """An event as far as it must be known to be counted. A large log has far more of them than are kept."""
@@ -35,10 +47,7 @@ class Sighting:
     pattern: Pattern
     header: Header
     fields: Mapping[str, str]
-    record: int
-    """Its number, or -1."""
-    line_start: int
-    line: int
+    spot: Spot
     reader: "Reader"
 
     @property
@@ -86,9 +95,9 @@ class Sighting:
             system=self.pattern.system,
             says=self.pattern.sentence(self.fields),
             file=self.reader.file,
-            offset=self.reader.offset + self.line_start,
-            line=self.reader.line + self.line,
-            text=self.reader.line_at(self.line_start),
+            offset=self.reader.offset + self.spot.line_start,
+            line=self.reader.line + self.spot.line,
+            text=self.reader.line_at(self.spot.line_start),
             ms=self.ms,
             zoned=moment is not None and moment.zoned,
             dated=moment is None or moment.dated,
@@ -118,71 +127,62 @@ class Reader:
         """A record says each kind of thing once; quoted in prose, where lines share one time, again if it says more."""
         said: dict[tuple[int, str], list[dict[str, str]]] = {}
         seen: set[tuple[int, int]] = set()
-        for end, literal, record, line_start, line in self._places(hits):
-            start = int(self._swept.starts[record]) if record >= 0 else line_start
-            if end - start > RECORD_BYTES_MAX:
-                continue
-            if (line_start, literal) in seen:
+        for literal, spot in self._spots(hits):
+            if (spot.line_start, literal) in seen:
                 continue  # a line may have it a thousand times
-            seen.add((line_start, literal))
+            seen.add((spot.line_start, literal))
             text = ""
-            for number in self._library.patterns.of(literal):
-                pattern = self._library.patterns.all[number]
-                before = said.setdefault((start, pattern.kind), [])
+            for pattern in self._library.patterns.of(literal):
+                before = said.setdefault((spot.start, pattern.kind), [])
                 if before and self.mode is not Mode.PROSE:
                     continue
-                text = text or self._matched(record, line_start)
+                text = text or self._matched(spot)
                 fields = pattern.fields(text)
                 if fields is not None:
                     if not any(fields.items() <= known.items() for known in before):
                         before.append(fields)
-                        yield self._sighting(pattern, fields, record, line_start, line)
+                        header = self._header(spot)
+                        yield Sighting(pattern, header, _known(fields, header.fields), spot, self)
                     break
 
-    def _places(self, hits: Hits) -> Iterator[tuple[int, int, int, int, int]]:
-        """Where each literal ends, which it is, its record, where its line begins, and that line's number."""
-        starts, start_lines = self._swept.starts, self._swept.start_lines
-        records = np.searchsorted(starts, hits.ends) - 1
+    def _spots(self, hits: Hits) -> Iterator[tuple[int, Spot]]:
+        """Each literal, and where it stands; those far from the beginning of their record are left out."""
+        swept = self._swept
+        bounds = np.append(swept.starts, swept.stop)
+        lines = np.append(swept.start_lines, 0)
+        records = np.searchsorted(swept.starts, hits.ends) - 1
+        columns = hits.ends, hits.literals, records, bounds[records], bounds[records + 1], lines[records]
         at = line_start = line = 0
-        for end, literal, record in zip(hits.ends.tolist(), hits.literals.tolist(), records.tolist(), strict=True):
-            if record >= 0 and starts[record] > at:
-                at = line_start = int(starts[record])
-                line = int(start_lines[record])
+        for end, literal, record, start, stop, start_line in zip(*(column.tolist() for column in columns), strict=True):
+            if record >= 0 and start > at:
+                at, line_start, line = start, start, start_line
             newline = self._data.rfind(b"\n", at, end)
             if newline >= 0:
                 line += self._data.count(b"\n", at, newline + 1)
                 line_start = newline + 1
             at = end
-            yield end, literal, record, line_start, line
+            first = start if record >= 0 else line_start
+            if end - first <= RECORD_BYTES_MAX:
+                yield literal, Spot(record, first, stop if record >= 0 else self._line_end(line_start), line_start, line)
 
-    def _sighting(self, pattern: Pattern, fields: dict[str, str], record: int, line_start: int, line: int) -> Sighting:
-        header = self._header(record)
-        known = {**header.fields, **_as_told(fields, header.fields)} if header.fields else fields
-        return Sighting(pattern, header, known, record, line_start, line, self)
-
-    def _header(self, record: int) -> Header:
-        if record < 0:
+    def _header(self, spot: Spot) -> Header:
+        if spot.record < 0:
             return NO_HEADER
-        if self._header_of[0] != record:
-            start = int(self._swept.starts[record])
-            line = _text(self._data[start : min(self._line_end(start), start + RECORD_BYTES_MAX)])
-            self._header_of = record, self._library.formats.read(self.mode, int(self._swept.formats[record]), line)
+        if self._header_of[0] != spot.record:
+            line = _text(self._data[spot.start : min(self._line_end(spot.start), spot.start + RECORD_BYTES_MAX)])
+            header = self._library.formats.read(self.mode, int(self._swept.formats[spot.record]), line)
+            self._header_of = spot.record, header
         return self._header_of[1]
 
-    def _matched(self, record: int, line_start: int) -> str:
+    def _matched(self, spot: Spot) -> str:
         """The record, blanks as one: what is said may stand on several of its lines. In prose, or far from its beginning, from
         the line on: a quoted line may have been wrapped."""
-        end = self._end_of(record) if record >= 0 else self._line_end(line_start)
-        first = int(self._swept.starts[record]) if record >= 0 and self.mode is not Mode.PROSE else line_start
-        begin = first if line_start - first < MATCHED_BYTES_MAX // 2 else line_start
-        text = _text(self._data[begin : min(end, begin + MATCHED_BYTES_MAX)])
+        from_line = self.mode is Mode.PROSE or spot.line_start - spot.start >= MATCHED_BYTES_MAX // 2
+        begin = spot.line_start if from_line else spot.start
+        text = _text(self._data[begin : min(spot.end, begin + MATCHED_BYTES_MAX)])
         if self.mode is Mode.WRAPPED:
             text = " ".join(self._library.formats.unwrapped(line)[1] for line in text.split("\n"))
         return " ".join(text.split())
-
-    def _end_of(self, record: int) -> int:
-        following = record + 1
-        return int(self._swept.starts[following]) if following < len(self._swept.starts) else self._swept.stop
 
     def _line_end(self, start: int) -> int:
         end = self._data.find(b"\n", start)
@@ -192,28 +192,23 @@ class Reader:
         end = min(self._line_end(start), start + 4 * TEXT_MAX)
         return _text(self._data[start:end]).strip()[:TEXT_MAX]
 
-    def looks(self) -> list[tuple[int, int, int]]:
-        """Each one, the number of the record that it is first in, and how often it is; in the order in which they come."""
-        encoded = pyarrow.array(self._swept.looks).dictionary_encode()  # by a hash: to sort them would take longer
-        numbers = encoded.indices.to_numpy()
-        distinct = encoded.dictionary.to_numpy()
-        first = np.empty(len(distinct), np.int64)
-        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is put there is the first one that there is
-        return list(zip(distinct.tolist(), first.tolist(), np.bincount(numbers).tolist(), strict=True))
-
     def place(self, record: int) -> Place:
         start = int(self._swept.starts[record])
         return Place(self.file, self.offset + start, self.line_at(start))
 
 
-def _as_told(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
-    """What was found in JSON as it was before it was written so, and whole: quotes, and letters by their numbers."""
+def _known(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
+    """With what the header tells. What was found in JSON is as it was before it was written so, and whole: quotes, and letters
+    by their numbers."""
+    if told.keys().isdisjoint(fields):
+        return {**told, **fields}
 
     def is_of(value: str, text: str) -> bool:
         written = json.dumps(text, ensure_ascii=False)[1:-1]
         return written == value or (len(value) >= CUT_MIN and written.startswith(value))
 
-    return {name: told[name] if name in told and is_of(value, told[name]) else value for name, value in fields.items()}
+    found = {name: told[name] if name in told and is_of(value, told[name]) else value for name, value in fields.items()}
+    return {**told, **found}
 
 
 def _text(data: bytes) -> str:

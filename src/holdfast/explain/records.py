@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.explain.library import Library
-from holdfast.explain.looks import Place
+from holdfast.explain.looks import Place, counted
 from holdfast.explain.reader import Reader, Sighting
 from holdfast.explain.search import search
 from holdfast.explain.sweep import Mode, Swept, sweep
@@ -46,9 +46,10 @@ def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
     prose = _swept(sample, len(sample), Mode.PROSE, library, compiled=compiled)
     if not len(prose.starts):
         return Mode.PLAIN
-    numbers, often = np.unique(prose.formats, return_counts=True)
     formats = [
-        (library.formats.format(Mode.PROSE, number), count) for number, count in zip(numbers.tolist(), often, strict=True)
+        (library.formats.format(Mode.PROSE, number), count)
+        for number, count in enumerate(np.bincount(prose.formats).tolist())
+        if count
     ]
     if sum(count for format, count in formats if format.wrapper) > WRAPPED_SHARE * prose.lines:
         wrapped = _swept(sample, len(sample), Mode.WRAPPED, library, compiled=compiled)
@@ -90,9 +91,9 @@ def findings(
         swept.stray_lines,
         len(swept.starts) if mode is not Mode.PLAIN else 0,
         len(swept.starts) > 0,
-        tuple(event for event in events if event.record < 0),
-        tuple(event for event in events if event.record >= 0),
-        reader.looks() if mode is not Mode.PLAIN else [],
+        tuple(event for event in events if event.spot.record < 0),
+        tuple(event for event in events if event.spot.record >= 0),
+        counted(swept.looks, compiled=compiled) if mode is not Mode.PLAIN else [],
         reader.place,
     )
 

@@ -25,7 +25,7 @@ class Hits:
     """In the order in which they end; of those that end together, the longest first."""
 
     ends: npt.NDArray[np.int64]
-    literals: npt.NDArray[np.int64]
+    literals: npt.NDArray[np.int16]
 
 
 def search(
@@ -51,7 +51,9 @@ def search(
 
 def _cuts(data: bytes, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Of each piece where its parts begin, and its end. What is not cut is one part, and three empty ones after it."""
-    cuts = np.column_stack([begins, *[ends] * PARTS])
+    cuts = np.empty((len(begins), PARTS + 1), np.int64)
+    cuts[:, 0] = begins
+    cuts[:, 1:] = ends[:, None]
     for row in np.flatnonzero(ends - begins >= CUT_FROM_BYTES):
         begin, end = int(begins[row]), int(ends[row])
         for part in range(1, PARTS):
@@ -60,17 +62,17 @@ def _cuts(data: bytes, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64
     return cuts.reshape(-1)
 
 
-def _hits(ends: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], literals: Literals) -> Hits:
+def _hits(ends: npt.NDArray[np.int64], rows: npt.NDArray[np.integer[Any]], literals: Literals) -> Hits:
     """Where one literal ends, shorter ones may end as well."""
-    all_ends, all_literals = [ends[:0]], [rows[:0]]
-    while len(rows):
-        all_ends.append(ends)
-        all_literals.append(literals.found[rows].astype(np.int64))
-        rows = literals.shorter[rows].astype(np.int64)
-        ends, rows = ends[rows > 0], rows[rows > 0]
-    together = np.concatenate(all_ends)
-    order = np.argsort(together, kind="stable")
-    return Hits(together[order], np.concatenate(all_literals)[order])
+    order = np.argsort(ends)
+    ends, rows = ends[order], rows[order]
+    found, shorter = literals.found[rows], literals.shorter[rows]
+    if shorter.any():
+        more = _hits(ends[shorter > 0], shorter[shorter > 0], literals)
+        ends, found = np.concatenate([ends, more.ends]), np.concatenate([found, more.literals])
+        order = np.argsort(ends, kind="stable")
+        ends, found = ends[order], found[order]
+    return Hits(ends, found)
 
 
 def _search(
