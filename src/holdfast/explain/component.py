@@ -1,5 +1,6 @@
 """Who says something: a server, a broker, a JobManager. By what the line names, else by the file it stands in."""
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -55,8 +56,13 @@ def _named(event: Event) -> Component | None:
         return Component(f"job {event.fields.get('name') or event.fields['job']}", "holdfast")
     if event.system == "holdfast" and event.actor:
         return Component(f"node {event.actor}", "holdfast")
+    return _called(event.actor)
+
+
+@functools.lru_cache(maxsize=1024)
+def _called(actor: str) -> Component | None:
     for expression, kind, name in _NAMED:
-        if match := expression.match(event.actor.strip()):
+        if match := expression.match(actor.strip()):
             return Component(name.format(match[1]).strip(), kind)
     return None
 

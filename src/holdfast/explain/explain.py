@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.explain.answer import Answer
 from holdfast.explain.causes import Causes
 from holdfast.explain.clocks import QUARTER_MS, Clocks, clock_of, clocks
+from holdfast.explain.collector import without_collector
 from holdfast.explain.component import Component, components
 from holdfast.explain.diagnose import Case, diagnoses
 from holdfast.explain.diagnose.case import Skew
@@ -13,6 +14,7 @@ from holdfast.explain.happening import Happening, folded
 from holdfast.explain.library import Library
 
 
+@without_collector()
 def answer(gathered: Gathered, library: Library) -> Answer:
     aligned = clocks(gathered.events, library.rules)
     owners = dict(components(gathered.files, gathered.events))
@@ -30,6 +32,8 @@ def answer(gathered: Gathered, library: Library) -> Answer:
 
 def _skews(aligned: Clocks, owners: dict[tuple[int, int], Component], happenings: Sequence[Happening]) -> Iterator[Skew]:
     """Of clocks that were set right, as far as that is no matter of zones."""
+    if not aligned.anchors:
+        return
     told = {(one.event.file, one.event.offset): one for one in happenings}
     for clock, anchors in sorted(aligned.anchors.items()):
         evidence = tuple(told[event.file, event.offset] for event in anchors if (event.file, event.offset) in told)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from holdfast.explain.collector import without_collector
 from holdfast.explain.event import Event, Like, Look
 from holdfast.explain.inputs import Input
 from holdfast.explain.looks import Looks
@@ -37,6 +38,7 @@ class Gathered:
     troubles: tuple[str, ...]
 
 
+@without_collector()
 def gathered(inputs: list[Input], hauls: Sequence[Haul]) -> Gathered:
     of_files = [Counts() for _ in inputs]
     begun = [False] * len(inputs)

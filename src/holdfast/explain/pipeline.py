@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused
+from holdfast.explain.collector import without_collector
 from holdfast.explain.inputs import Input
 from holdfast.explain.library import Added, library_of
 from holdfast.explain.machine_code import COMPILED_FROM_BYTES
@@ -76,7 +77,8 @@ def _by_spark(
     rows = spark.range(0, len(work), 1, len(work)).mapInArrow(_scanner(work, added, compiled), "task long, found binary")
     collected = _collected(spark, rows, len(work), told)
     in_order = sorted(collected, key=lambda row: row["task"])
-    return [pickle.loads(row["found"]) for row in in_order]
+    with without_collector():
+        return [pickle.loads(row["found"]) for row in in_order]
 
 
 def _scanner(work: list[Task], added: Added, compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
