@@ -139,8 +139,8 @@ def _shown(address: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def opened(path: str, compression: str, begin: int = 0) -> IO[bytes]:
-    """Its bytes from `begin` on; uncompressed, and then only from 0."""
+def opened(path: str, compression: str) -> IO[bytes]:
+    """Its bytes, uncompressed; what was compressed cannot be read from anywhere but its beginning."""
     raw: Any
     if "://" in path:
         system, inner = fs.FileSystem.from_uri(path)
@@ -150,6 +150,5 @@ def opened(path: str, compression: str, begin: int = 0) -> IO[bytes]:
     if compression:
         stream: IO[bytes] = pyarrow.CompressedInputStream(raw, compression)
         return stream
-    raw.seek(begin)
     opened: IO[bytes] = raw
     return opened

@@ -101,8 +101,6 @@ class _Reading:
                     range = replace(range, end=_NO_END)
                 if range.compression:
                     file = stack.enter_context(opened(range.path, range.compression))
-                else:
-                    file.seek(max(range.begin - 1, 0))
                 self._read(_Window(file, range))
             if not range.begin and not scanned.trouble and is_utf_16(sample):
                 scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
@@ -162,7 +160,7 @@ class _Window:
         self._compressed = bool(range.compression)
         self._end = range.end if not range.compression else _NO_END
         self._within_a_line = range.begin > 0
-        """Then the file stands one byte before the range, which may be the end of a line."""
+        """Then it is read from one byte before the range on, which may be the end of a line."""
         self.offset = max(range.begin - 1, 0)
         self.data = b""
         self.over = False
@@ -170,21 +168,25 @@ class _Window:
         self.trouble = ""
 
     def fill(self) -> None:
-        block = self._read()
-        self.data += block
+        before = len(self.data)
+        self.data = self._more()
+        block = len(self.data) - before
         if self._within_a_line:
             newline = self.data.find(b"\n")
             self._within_a_line = newline < 0
             self.drop(newline + 1 or len(self.data))
-        self.over = len(block) < BLOCK_BYTES or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX
+        self.over = block < BLOCK_BYTES or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX
 
-    def _read(self) -> bytes:
+    def _more(self) -> bytes:
+        """What there is, and a block after it."""
         if not self._compressed:
             left = self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX - self.offset - len(self.data)
-            return self._file.read(min(BLOCK_BYTES, left))
-        block = bytearray()  # in small steps: of one that fails, nothing comes
+            self._file.seek(self.offset)  # what there is is little, as a rule: to read it again is faster than to copy the rest
+            return self._file.read(len(self.data) + min(BLOCK_BYTES, left))
+        block = bytearray(self.data)  # in small steps: of one that fails, nothing comes
         try:
-            while not self.trouble and len(block) < BLOCK_BYTES and (step := self._file.read(STEP_BYTES)):
+            until = len(block) + BLOCK_BYTES
+            while not self.trouble and len(block) < until and (step := self._file.read(STEP_BYTES)):
                 block += step
         except (OSError, EOFError, ValueError) as error:
             self.trouble = f"not read to its end: {error}"
