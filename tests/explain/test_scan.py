@@ -4,7 +4,6 @@ import gzip
 import pickle
 import random
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -206,10 +205,10 @@ def test_a_file_that_begins_otherwise_than_the_one_that_was_named_is_not_read(tm
     (tmp_path / "a.log").write_bytes(log(1))
     (one,) = inputs([str(tmp_path / "a.log")])
     ((range,),) = split.tasks([one])
-    (same,) = scanning.scan([replace(range, beginning=one.beginning)], KNOWN, compiled=False).ranges
+    (same,) = scanning.scan([range._replace(beginning=one.beginning)], KNOWN, compiled=False).ranges
     assert same.opened and same.records
     (tmp_path / "a.log").write_bytes(b"another machine's\n" + log(1))
-    (other,) = scanning.scan([replace(range, beginning=one.beginning)], KNOWN, compiled=False).ranges
+    (other,) = scanning.scan([range._replace(beginning=one.beginning)], KNOWN, compiled=False).ranges
     assert not other.opened and not other.records
     assert other.trouble == "cannot be read: there is another file of that name"
 

@@ -67,14 +67,19 @@ def _named(path: str) -> Iterator[Input]:
 
 
 def _in_directory(path: str) -> Iterator[Input]:
-    """There may be many thousands: a directory is looked up once for all that is in it."""
-    for directory, below, names in os.walk(path):
-        below.sort()
-        real = os.path.realpath(directory)
-        for name in sorted(names):
-            file = os.path.join(directory, name)
-            if os.path.isfile(file):
-                yield _local(file, os.path.realpath(file) if os.path.islink(file) else os.path.join(real, name))
+    """Its own files first. There may be many thousands: the directory is looked up once for all of them."""
+    real = os.path.realpath(path)
+    try:
+        with os.scandir(path) as entries:
+            in_order = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+    for entry in in_order:
+        if entry.is_file():
+            yield _local(entry.path, os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, entry.name))
+    for entry in in_order:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _in_directory(entry.path)
 
 
 def _local(path: str, real: str) -> Input:

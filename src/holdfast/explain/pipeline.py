@@ -4,7 +4,7 @@ import pickle
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused
@@ -54,7 +54,7 @@ def _dealt(work: list[Task], inputs: list[Input]) -> tuple[list[Range], list[Tas
 
 def _marked(range: Range, inputs: list[Input]) -> Range:
     """Every machine has a /var/log: what another one has there is not what was named."""
-    return replace(range, beginning=inputs[range.file].beginning)
+    return range._replace(beginning=inputs[range.file].beginning)
 
 
 def _check_opened(found: Iterable[Haul], inputs: list[Input]) -> None:
@@ -73,22 +73,24 @@ def _by_spark(
 ) -> list[Haul]:
     if not work:
         return []
-    work = in_turns(work, spark.sparkContext.defaultParallelism)
-    rows = spark.range(0, len(work), 1, len(work)).mapInArrow(_scanner(work, added, compiled), "task long, found binary")
-    collected = _collected(spark, rows, len(work), told)
+    packed = [pickle.dumps(task) for task in in_turns(work, spark.sparkContext.defaultParallelism)]
+    rows = spark.range(0, len(packed), 1, len(packed)).mapInArrow(_scanner(packed, added, compiled), "task long, found binary")
+    collected = _collected(spark, rows, len(packed), told)
     in_order = sorted(collected, key=lambda row: row["task"])
     with without_collector():
         return [pickle.loads(row["found"]) for row in in_order]
 
 
-def _scanner(work: list[Task], added: Added, compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _scanner(packed: list[bytes], added: Added, compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """All of the work goes to each task, which unpacks its own: there may be many thousand files."""
+
     def scan_tasks(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         import pyarrow
 
         known = library_of(added)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found = pickle.dumps(scan(work[number], known, compiled=compiled))
+                found = pickle.dumps(scan(pickle.loads(packed[number]), known, compiled=compiled))
                 yield pyarrow.RecordBatch.from_arrays(
                     [pyarrow.array([number], pyarrow.int64()), pyarrow.array([found], pyarrow.binary())], ["task", "found"]
                 )

@@ -7,7 +7,7 @@ what belongs to it. What comes back is bounded: so many events of a kind in a mi
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO
 
 from holdfast.explain.inputs import opened
@@ -67,7 +67,7 @@ def _of_range(range: Range, library: Library, looks: Looks, compiled: bool) -> S
     reading = _Reading(range, library, looks, compiled)
     reading.run()
     if reading.scanned.trouble and range.compression and not reading.scanned.lines:
-        reading = _Reading(replace(range, compression=""), library, looks, compiled)  # it only begins as if it were compressed
+        reading = _Reading(range._replace(compression=""), library, looks, compiled)  # it only begins as if it were compressed
         reading.run()
     return reading.close()
 
@@ -98,7 +98,7 @@ class _Reading:
                 elif scanned.mode is Mode.PROSE:
                     if range.begin:
                         return  # what a line of prose is depends on all before it: the first range has them all
-                    range = replace(range, end=_NO_END)
+                    range = range._replace(end=_NO_END)
                 if range.compression:
                     file = stack.enter_context(opened(range.path, range.compression))
                 self._read(_Window(file, range))

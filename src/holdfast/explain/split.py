@@ -1,15 +1,14 @@
 """Work for Spark: which bytes of which files are one task. It depends on the files alone, so that the answer does, too."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.explain.inputs import Input
 
 RANGE_BYTES = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Of a file: what begins in [begin, end). A compressed file is one, whatever it holds."""
 
     file: int

@@ -85,7 +85,7 @@ def sweep(
     counts = np.zeros(9, np.int64)
     tables = wrappers.next.reshape(-1), wrappers.fits, shapes.next.reshape(-1), shapes.fits, CLASSES
     machine_code.run(_sweep, compiled, data, tables, len(data), end, int(mode), *filled, counts)
-    lines, lead, stray, records, searched, stop, last_start, *at_last = (int(count) for count in counts)
+    lines, lead, stray, records, searched, stop, last_start, *at_last = counts.tolist()
     if hold_last and records:
         end = stop = last_start
         records -= 1
