@@ -83,7 +83,7 @@ def findings(
     swept = _swept(data, end, mode, library, compiled=compiled, hold_last=hold_last)
     hits = search(data, swept.piece_begins, swept.piece_ends, library.patterns.literals, compiled=compiled)
     reader = Reader(data, swept, mode, library, file=file, offset=offset, line=line)
-    events = list(reader.sightings(hits))
+    events = list(reader.sightings(hits)) if len(hits.ends) else []
     return Findings(
         swept.end,
         swept.lines,

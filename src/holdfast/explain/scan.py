@@ -6,7 +6,6 @@ what belongs to it. What comes back is bounded: so many events of a kind in a mi
 
 import os
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO
 
@@ -87,8 +86,7 @@ class _Reading:
         range, scanned = self.scanned.range, self.scanned
         try:
             _check_same(range)
-            with ExitStack() as stack:
-                file = stack.enter_context(opened(range.path, range.compression))
+            with opened(range.path, range.compression) as file:
                 scanned.opened = True
                 sample = file.read(SAMPLE_BYTES)
                 long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
@@ -99,9 +97,11 @@ class _Reading:
                     if range.begin:
                         return  # what a line of prose is depends on all before it: the first range has them all
                     range = range._replace(end=_NO_END)
-                if range.compression:
-                    file = stack.enter_context(opened(range.path, range.compression))
-                self._read(_Window(file, range))
+                if not range.compression:
+                    self._read(_Window(file, range))
+                else:
+                    with opened(range.path, range.compression) as anew:
+                        self._read(_Window(anew, range))
             if not range.begin and not scanned.trouble and is_utf_16(sample):
                 scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
         except (OSError, EOFError, ValueError) as error:

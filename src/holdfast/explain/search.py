@@ -28,6 +28,9 @@ class Hits:
     literals: npt.NDArray[np.int16]
 
 
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int16))
+
+
 def search(
     data: bytes,
     begins: npt.NDArray[np.int64],
@@ -46,7 +49,7 @@ def search(
     found = int(count[0])
     if found > room:
         return search(data, begins, ends, literals, compiled=compiled, room=found)
-    return _hits(hit_ends[:found], hit_states[:found] // literals.width, literals)
+    return _hits(hit_ends[:found], hit_states[:found] // literals.width, literals) if found else NO_HITS
 
 
 def _cuts(data: bytes, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
