@@ -25,6 +25,7 @@ from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
 from holdfast.runner.said import Said
 from holdfast.runner.supervision import Supervision
 from holdfast.runner.verification import Verification
+from holdfast.runner.watchdog import DEADLINE_PASSED
 from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage, in_storage
 from holdfast.zk import session_file
 from holdfast.zk.client import SessionId
@@ -122,13 +123,14 @@ class DriverWork:
             if limit is not None:
                 watches.append(asyncio.ensure_future(self._watch_memory(limit)))
             status = await self._supervision.exited
-            died_at = self._clock.boottime()
+            # Not when it is judged: to see that nothing is left may take seconds, and the lease may be confirmed meanwhile.
+            too_late = self._supervision.ending == DEADLINE_PASSED or self._clock.boottime() >= self._deadline
             for watch in watches:
                 watch.cancel()
             await self._supervision.emptied
             await self._carry(claims, last=True)
             self._blame(command.archive)
-            return self._judge(status, died_at, oom=kernel_oom_kills() > oom_kills, master=master_of(spec))
+            return self._judge(status, too_late=too_late, oom=kernel_oom_kills() > oom_kills, master=master_of(spec))
         finally:
             await self._supervision.close()
 
@@ -197,11 +199,11 @@ class DriverWork:
                 self._log.warning("code not fetched yet", problem=str(error))
                 await asyncio.sleep(FETCH_AGAIN_S)
 
-    def _judge(self, status: int, died_at: float, *, oom: bool, master: str) -> Outcome:
+    def _judge(self, status: int, *, too_late: bool, oom: bool, master: str) -> Outcome:
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         if self._cause is not None and killed:
             return self._cause
-        if killed and died_at >= self._deadline:
+        if killed and too_late:
             return Outcome(Ending.LOST, "its lease could not be confirmed before the deadline, so it was ended")
         tail = self._supervision.tail() if self._supervision is not None else ""
         if self._supervision is not None and self._supervision.lost and killed:

@@ -35,6 +35,7 @@ GRACE_S = 2.0
 """How long the rest of a tree may outlive its driver: Spark's JVM ends by itself when its Python does."""
 YEARS_S = 10 * 365 * 86400
 """No deadline is further away. Keeps the timer's arithmetic within its fields."""
+DEADLINE_PASSED = "the deadline has passed"
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAF_TO = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -92,7 +93,7 @@ class Watchdog:
         if self._line.closed:
             self._why = "the runner has hung up"
         elif self._deadline is not None and clock >= self._deadline:
-            self._why = "the deadline has passed"
+            self._why = DEADLINE_PASSED
         elif self._grace_until is not None and (alone or time.monotonic() > self._grace_until):
             self._why = "the driver has ended"
 
