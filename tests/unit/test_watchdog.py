@@ -18,6 +18,10 @@ import pytest
 from holdfast.runner import tree
 from tests.waiting import eventually
 
+TRIES = 5
+"""Where something is to happen at once. A busy machine spoils some of them; what is wrong is late each time."""
+LONG_S = 600.0
+
 HEAVY = ("asyncio", "subprocess", "logging", "socket", "typing", "dataclasses", "inspect", "pathlib", "structlog", "kazoo")
 
 LEAVES_ONE_BEHIND = """
@@ -27,11 +31,18 @@ if os.fork() == 0:
     time.sleep(float(sys.argv[1]))
     open(sys.argv[2], "w").close()
     time.sleep(0.1)
+else:
+    print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)
 """
+"""Says when it ends."""
 
 
 def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 class Watched:
@@ -57,13 +68,15 @@ class Watched:
     def say(self, **message: object) -> None:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def start(self, *command: str, **changes: object) -> None:
-        order = {
+    def order(self, *command: str) -> dict[str, object]:
+        return {
             "command": command,
             "environment": {**os.environ, tree.VARIABLE: self.nonce},
             "directory": str(self._directory),
         }
-        self.say(start={**order, **changes})
+
+    def start(self, *command: str, **changes: object) -> None:
+        self.say(start={**self.order(*command), **changes})
 
     def hear(self, kind: str, within_s: float = 30) -> object:
         """The next message, which must be of this kind."""
@@ -77,6 +90,15 @@ class Watched:
         message = json.loads(line)
         assert list(message) == [kind], message
         return message[kind]
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        self.process.send_signal(signal.SIGSTOP)
+        eventually(lambda: state_of(self.process.pid) == "T", within_s=30, what="the watchdog stands still")
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def pids(self) -> list[int]:
         return [process.pid for process in tree.living(self.nonce)]
@@ -95,7 +117,7 @@ class Watched:
 def watch(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
     started: list[Watched] = []
 
-    def begin(*, deadline_s: float | None = 60, **options: bool) -> Watched:
+    def begin(*, deadline_s: float | None = LONG_S, **options: bool) -> Watched:
         started.append(watched := Watched(tmp_path, **options))  # type: ignore[arg-type]
         if not options:
             watched.hear("ready")
@@ -160,7 +182,14 @@ def test_past_the_deadline_or_without_one_nothing_is_started(watch: Watch, tmp_p
 
 
 def test_at_the_deadline_the_tree_is_killed(watch: Watch, report: Callable[[str], None]) -> None:
-    watched = watch()
+    """And not only when it looks up the next time, which is a second after the last message."""
+    late_s = [_late_s(watch(), report)]
+    while late_s[-1] > 0.5:
+        assert len(late_s) < TRIES, late_s
+        late_s.append(_late_s(watch(), report))
+
+
+def _late_s(watched: Watched, report: Callable[[str], None]) -> float:
     watched.start("sh", "-c", "trap '' TERM; setsid sleep 600 & sleep 600")
     watched.hear("started")
     eventually(lambda: len(watched.pids()) == 3, within_s=20, what="a tree of three")
@@ -168,39 +197,48 @@ def test_at_the_deadline_the_tree_is_killed(watch: Watch, report: Callable[[str]
     watched.say(deadline=deadline)
     assert watched.hear("ending") == "the deadline has passed"
     assert watched.hear("exited") == signal.SIGKILL
-    watched.hear("empty")
     late_s = now() - deadline
+    assert late_s >= 0
+    watched.hear("empty")
+    report(f"watchdog: the tree was gone {(now() - deadline) * 1000:.0f} ms after the deadline")
     assert watched.pids() == []
-    report(f"watchdog: the tree was gone {late_s * 1000:.0f} ms after the deadline")
-    assert 0 <= late_s < 0.7  # less than if it had only looked up now and then
+    return late_s
 
 
 def test_the_newest_deadline_counts_whether_it_is_later_or_earlier(watch: Watch) -> None:
     watched = watch()
     watched.start("sleep", "600")
     watched.hear("started")
-    watched.say(deadline=now() + 1)
-    watched.say(deadline=now() + 60)
+    watched.say(deadline=now() + LONG_S)
+    with watched.paused():  # so that it hears of both at once, however long it takes to say them
+        watched.say(deadline=(first := now() + 0.5))
+        watched.say(deadline=now() + LONG_S)
+        eventually(lambda: now() > first, within_s=30, what="the first deadline passes")
     assert select.select([watched.socket], [], [], 1.5)[0] == []
     assert watched.pids()
     watched.say(deadline=now() + 0.1)
-    assert watched.hear("ending", within_s=10) == "the deadline has passed"
+    assert watched.hear("ending") == "the deadline has passed"
 
 
 def test_a_deadline_that_was_moved_in_time_holds_though_the_watchdog_was_paused(watch: Watch) -> None:
-    watched = watch()
+    assert any(_holds_though_paused(watch(), ahead_s) for ahead_s in (1, 5, 25)), "never paused in time"
+
+
+def _holds_though_paused(watched: Watched, ahead_s: float) -> bool:
+    """False if the first deadline had passed before the watchdog stood still."""
     watched.start("sleep", "600")
     watched.hear("started")
-    first = now() + 1
-    watched.say(deadline=first)
-    watched.start("sleep", "600")
+    first = now() + ahead_s
+    watched.say(deadline=first, start=watched.order("sleep", "600"))
     watched.hear("refused")  # so that it knows of the first deadline
-    watched.process.send_signal(signal.SIGSTOP)
-    watched.say(deadline=now() + 60)
-    eventually(lambda: now() > first + 0.2, within_s=10, what="the first deadline passes")
-    watched.process.send_signal(signal.SIGCONT)
+    with watched.paused():
+        watched.say(deadline=now() + LONG_S)
+        if now() >= first:
+            return False
+        eventually(lambda: now() > first + 0.2, within_s=60, what="the first deadline passes")
     assert select.select([watched.socket], [], [], 0.5)[0] == []
     assert len(watched.pids()) == 1
+    return True
 
 
 def test_what_cannot_be_started_is_refused_with_a_sentence_and_may_be_mended(watch: Watch, tmp_path: Path) -> None:
@@ -244,13 +282,14 @@ def test_a_signal_goes_to_the_driver_alone(watch: Watch) -> None:
 
 
 def test_what_outlives_its_driver_has_a_moment_to_end_by_itself(watch: Watch, tmp_path: Path) -> None:
-    watched = watch()
-    watched.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "0.3", str(tmp_path / "finished"))
-    watched.hear("started")
-    watched.hear("exited")
-    watched.hear("ending")
-    watched.hear("empty")
-    assert (tmp_path / "finished").exists()
+    def ended_by_itself() -> bool:
+        watched = watch()
+        watched.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "0.3", str(tmp_path / "finished"))
+        for kind in ("started", "exited", "ending", "empty"):
+            watched.hear(kind)
+        return (tmp_path / "finished").exists()
+
+    assert any(ended_by_itself() for _ in range(TRIES))
 
 
 def test_what_outlives_its_driver_for_longer_is_killed(watch: Watch, tmp_path: Path) -> None:
@@ -258,9 +297,8 @@ def test_what_outlives_its_driver_for_longer_is_killed(watch: Watch, tmp_path: P
     watched.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "600", str(tmp_path / "finished"))
     watched.hear("started")
     watched.hear("exited")
-    begun_at = time.monotonic()
     assert watched.hear("ending") == "the driver has ended"
-    assert time.monotonic() - begun_at > 1.5
+    assert now() - float(watched.log.read_text()) > 1.5
     watched.hear("empty")
     assert watched.pids() == []
     assert not (tmp_path / "finished").exists()
