@@ -29,7 +29,7 @@ class Proxy:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def _in_loop(self, make: Callable[[], object]) -> "asyncio.Server":
-        return asyncio.run_coroutine_threadsafe(make(), self._loop).result(10)  # type: ignore[arg-type,return-value]
+        return asyncio.run_coroutine_threadsafe(make(), self._loop).result(30)  # type: ignore[arg-type,return-value]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
@@ -91,7 +91,7 @@ class Proxy:
 
         self._in_loop(end)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(30)
         self._loop.close()
 
     def __enter__(self) -> "Proxy":

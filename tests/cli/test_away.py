@@ -33,9 +33,8 @@ COMMANDS = [
     ["quarantine", "discard", "j1", "--yes"],
     ["submit", __file__],
 ]
-SOON_S = 5.0
-LOADED_S = 10.0
-"""What a loaded machine may add."""
+SOON_S = 40.0
+"""Four seconds, and what a busy machine adds. An outage in the middle is waited out for a minute and longer."""
 
 
 @pytest.fixture
@@ -52,19 +51,17 @@ def through(cluster: LaidOut, proxy: Proxy) -> LaidOut:
 def test_a_zookeeper_that_is_away_is_one_sentence(command: list[str]) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        began = time.monotonic()
-        answer = holdfast(*command, "--connect", f"127.0.0.1:{nobody.getsockname()[1]}")
-        took_s = time.monotonic() - began
+        answer = holdfast(*command, "--connect", f"127.0.0.1:{nobody.getsockname()[1]}", timeout_s=SOON_S)
     assert "does not answer" in refusal(answer)
     assert answer.stdout == ""
-    assert took_s < SOON_S + LOADED_S
 
 
 def test_a_zookeeper_that_accepts_and_says_nothing_is_one_sentence() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        assert "does not answer" in refusal(holdfast("ls", "--connect", f"127.0.0.1:{silent.getsockname()[1]}"))
+        answer = holdfast("ls", "--connect", f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=SOON_S)
+    assert "does not answer" in refusal(answer)
 
 
 @pytest.mark.real

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.session import CONNECT_S
 from tests.cli.laid_out import LaidOut
 from tests.cluster.up import holdfast
 
-SOON_S = 10.0
-"""A second and a half for the cluster, and what a loaded machine needs to start Python."""
+TRIES = 5
 
 
 @pytest.fixture
@@ -65,8 +65,11 @@ def test_a_cluster_that_cannot_be_asked_completes_nothing_and_says_nothing(progr
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        began = time.monotonic()
-        assert completed(program, "holdfast show w", HOLDFAST_CONNECT=f"127.0.0.1:{silent.getsockname()[1]}") == []
-        assert time.monotonic() - began < SOON_S
+        took_s: list[float] = []
+        while not took_s or took_s[-1] > CONNECT_S:  # a busy machine spoils some of the tries; who waits for the cluster, all
+            assert len(took_s) < TRIES, took_s
+            began = time.monotonic()
+            assert completed(program, "holdfast show w", HOLDFAST_CONNECT=f"127.0.0.1:{silent.getsockname()[1]}") == []
+            took_s.append(time.monotonic() - began)
     for environment in ({"HOLDFAST_CONNECT": "not an address"}, {"HOLDFAST_DIR": str(tmp_path / "none")}):
         assert completed(program, "holdfast show w", **environment) == []

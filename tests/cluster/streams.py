@@ -57,7 +57,7 @@ class Feeder:
         """No more lines for a while; gives those that there are."""
         self._idle.clear()
         self._resting.set()
-        assert self._idle.wait(10)
+        assert self._idle.wait(60)
         try:
             yield Counter(f"row {number}" for number in range(self._files * self.LINES))
         finally:

@@ -19,6 +19,8 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ANSWER_S = 5.0
+"""Beside what Python needs to start."""
+TRIES = 5
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +109,20 @@ def test_a_zookeeper_that_is_down_is_said_in_a_sentence_and_in_time(
     script = tmp_path / "never.py"
     script.write_text("")
     arguments = {"submit": ("submit", str(script), "--name", "never"), "ls": ("ls",), "cancel": ("cancel", "never")}[command]
+    with without_zookeeper(up, jobs, how):
+        took_s: list[float] = []
+        while not took_s or took_s[-1] > ANSWER_S:  # a busy machine spoils some of the tries
+            assert len(took_s) < TRIES, took_s
+            took_s.append(_refused_after_s(jobs, arguments))
+
+
+def _refused_after_s(jobs: Jobs, arguments: tuple[str, ...]) -> float:
+    """Where the machine is busy everything takes longer, so what Python needs to start is measured beside it."""
     began = time.monotonic()
     holdfast("submit", "--help")
-    starting_s = time.monotonic() - began
-    with without_zookeeper(up, jobs, how):
-        began = time.monotonic()
-        said = refusal(jobs.run(*arguments))
-        # Where the machine is busy everything takes longer, so that is measured beside it: what Python needs to start.
-        assert time.monotonic() - began < ANSWER_S + 3 * starting_s
-    assert "does not answer" in said
+    started = time.monotonic()
+    assert "does not answer" in refusal(jobs.run(*arguments))
+    return time.monotonic() - started - (started - began)
 
 
 @contextlib.contextmanager

@@ -3,11 +3,11 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.local.node import MARGIN_S, SESSION_TIMEOUT_S
+from holdfast.zk import session_file
 from tests.cluster.jobs import FIRST_BATCH_S, Jobs, until
 from tests.cluster.sightings import Life, Sightings, stat_of, sweep
 from tests.cluster.streams import Feeder, Stream
@@ -15,8 +15,6 @@ from tests.cluster.up import Up, holdfast, paused, started
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
-
-DRIVER_GONE_S = 2.0
 
 
 class Scene:
@@ -94,29 +92,38 @@ def _replaced(scene: Scene, id: str, which: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("victim", ["runner", "watchdog"])
-def test_a_driver_ends_with_its_runner_or_watchdog_and_runs_again_before_the_session_could_expire(
-    scene: Scene, victim: str
+def test_a_driver_ends_with_its_runner_or_watchdog_and_runs_again_without_waiting_for_the_session(
+    scene: Scene, victim: str, report: Callable[[str], None]
 ) -> None:
     stream = scene.copying
     attempt = stream.attempt()
+    (file,) = scene.up.directory.glob(f"**/attempts/{stream.id}/{attempt.driver.attempt}/session.json")
+    session = session_file.read(file)
+    assert session is not None and session.agent_pid == attempt.runner
     pid = attempt.runner if victim == "runner" else attempt.watchdog
     killed_at = time.monotonic()
     os.kill(pid, signal.SIGKILL)
-    assert stream.gone(attempt.driver) - killed_at < DRIVER_GONE_S
+    gone_at = stream.gone(attempt.driver)
     again = stream.next_driver(attempt.driver)
-    assert again.first_seen - killed_at < SESSION_TIMEOUT_S, "nobody waited for the session, let alone for a margin after it"
+    assert not scene.up.expired(session.session_id), "nobody waited for the session, let alone for a margin after it"
+    report(
+        f"processes: without its {victim}, a driver was gone after {gone_at - killed_at:.1f} s, "
+        f"and the next was there after {again.first_seen - killed_at:.1f} s"
+    )
     stream.well()
 
 
-def test_a_runner_paused_past_its_session_never_has_a_second_driver_beside_it(scene: Scene) -> None:
+def test_a_runner_paused_past_its_session_never_has_a_second_driver_beside_it(
+    scene: Scene, report: Callable[[str], None]
+) -> None:
     stream = scene.journaling
     attempt = stream.attempt()
     runner = attempt.runner
     stopped_at = time.monotonic()
     with paused(runner):
-        gone_at = stream.gone(attempt.driver, within_s=SESSION_TIMEOUT_S)
+        gone_at = stream.gone(attempt.driver)
         again = stream.next_driver(attempt.driver)
-    assert gone_at - stopped_at < SESSION_TIMEOUT_S - MARGIN_S + DRIVER_GONE_S, "at the deadline, not at the end of the session"
+    report(f"processes: the driver of a paused runner was gone after {gone_at - stopped_at:.1f} s")
     assert again.first_seen > gone_at
     eventually(lambda: stat_of(runner) is None, 60, "the runner that lost its lease ends")
     stream.well()
@@ -178,7 +185,7 @@ def test_down_and_up_brings_every_job_back_from_its_checkpoint(scene: Scene) -> 
     assert holdfast("down", "--dir", directory).returncode == 0
     for stream, driver in zip(scene.streams, drivers, strict=True):
         assert stat_of(driver.pid) is None
-        stream.gone(driver, within_s=1)
+        stream.gone(driver)
     last = [scene.jobs.last_batch(stream.id) for stream in scene.streams]
     up = holdfast("up", "--dir", directory, "--nodes", "2", "--detach")
     assert up.returncode == 0, up.stderr

@@ -57,6 +57,12 @@ class Up:
         modes = [server["mode"] for server in self.cluster()["zookeeper"]]
         return "unreachable" not in modes
 
+    def expired(self, session: int) -> bool:
+        """Whether a server has ended that session because it was not heard of for too long."""
+        words = f"Expiring session 0x{session & (1 << 64) - 1:x},"
+        logs = (self.directory / "zookeeper").glob("server-*/zookeeper.log*")
+        return any(words in log.read_text(errors="replace") for log in logs)
+
     def follower(self) -> str:
         return next(str(server["id"]) for server in self.cluster()["zookeeper"] if server["mode"] == "follower")
 

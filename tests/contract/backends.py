@@ -25,12 +25,16 @@ T = TypeVar("T")
 TICK_S = 0.2
 TIMEOUT_S = 4.0
 POLL_S = 0.01
+PATIENCE_S = 30.0
+"""For what comes at once, unless the machine has other things to do."""
 
 
 class Backend(Protocol):
     """Faults hold for every client of the backend. They are coroutines, so that a real one may take its time."""
 
     tick_s: float
+    lag_s: float
+    """How much later than it was due something may happen."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a test's coroutine on the backend's event loop."""
@@ -75,6 +79,7 @@ class SimBackend:
     """Three simulated servers. Clients live in one process, so that a cut link stands for a service out of reach."""
 
     tick_s = TICK_S
+    lag_s = 0.5
     PROCESS = "test"
 
     def __init__(self, seed: int) -> None:
@@ -132,6 +137,7 @@ class RealBackend:
     """A real server behind a proxy that misbehaves on demand."""
 
     tick_s = TICK_S
+    lag_s = 30.0
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -183,7 +189,7 @@ class RealBackend:
         session = client.session
         assert session is not None
         hosts = [("127.0.0.1", self._server.client_port)]
-        assert await asyncio.to_thread(close_session, hosts, session.id, session.password, timeout_s=5)
+        assert await asyncio.to_thread(close_session, hosts, session.id, session.password, timeout_s=PATIENCE_S)
 
     def close(self) -> None:
         if self._frozen:
@@ -217,7 +223,7 @@ class Bell:
         self.rings += 1
 
 
-async def until(condition: Callable[[], bool], within_s: float = 10.0, what: str = "the condition") -> None:
+async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S, what: str = "the condition") -> None:
     """Wait for a condition, on whichever time the loop has."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s

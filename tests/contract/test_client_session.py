@@ -1,6 +1,7 @@
 """What every `Client` promises about its session: states, lost connections, lost replies, the end."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -8,13 +9,23 @@ from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
 from holdfast.zk.client import Client, Committed, Create, Operation, State
 from tests.contract.backends import TIMEOUT_S, Backend, Bell, connected, until
 
+TRIES = 5
+
 
 async def write(client: Client, *operations: Operation) -> None:
     assert isinstance(await client.commit(operations), Committed)
 
 
-async def reaches(client: Client, state: State, within_s: float = 15.0) -> None:
-    await until(lambda: client.state is state, within_s, f"{state.value} (it is {client.state.value})")
+async def reaches(client: Client, state: State) -> None:
+    await until(lambda: client.state is state, what=f"{state.value} (it is {client.state.value})")
+
+
+async def in_time(attempt: Callable[[], Awaitable[float]], within_s: float) -> None:
+    """One of a few tries takes less than that: a busy machine spoils some of them, and a client that waits too long all."""
+    took_s: list[float] = []
+    while not took_s or took_s[-1] >= within_s:
+        assert len(took_s) < TRIES, took_s
+        took_s.append(await attempt())
 
 
 def test_a_client_begins_without_a_session_and_then_has_one(backend: Backend) -> None:
@@ -66,12 +77,12 @@ def test_a_call_without_a_connection_fails_at_once_and_has_no_effect_later(backe
         client = await connected(backend)
         await backend.stop_service()
         await reaches(client, State.SUSPENDED)
-        started_s = asyncio.get_running_loop().time()
-        with pytest.raises(Unavailable):
-            await client.commit([Create(root)])
-        with pytest.raises(Unavailable):
-            await client.get("/")
-        assert asyncio.get_running_loop().time() - started_s < 0.2
+        calls = [asyncio.ensure_future(client.commit([Create(root)])), asyncio.ensure_future(client.get("/"))]
+        await asyncio.sleep(0)
+        assert all(call.done() for call in calls), "by the loop's next turn, so nobody was asked"
+        for call in calls:
+            with pytest.raises(Unavailable):
+                await call
         await backend.start_service()
         await reaches(client, State.CONNECTED)
         await client.sync("/")
@@ -109,30 +120,30 @@ def test_a_read_whose_reply_is_lost_is_unavailable(backend: Backend) -> None:
 
 
 def test_calls_in_flight_when_the_connections_drop_end_at_once(backend: Backend) -> None:
-    async def test() -> None:
+    async def drop() -> float:
         root = backend.random_root()
-        client = await connected(backend)
+        client = await connected(backend, patience_s=TIMEOUT_S)
         await backend.lose_replies()
         calls = [asyncio.ensure_future(client.commit([Create(f"{root}{n}")])) for n in range(20)]
         await backend.advance(0.1)
         started_s = asyncio.get_running_loop().time()
         await backend.restore_replies()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert asyncio.get_running_loop().time() - started_s < TIMEOUT_S / 2
+        took_s = asyncio.get_running_loop().time() - started_s
         assert all(isinstance(outcome, OutcomeUnknown | Committed) for outcome in outcomes), outcomes
+        return took_s
 
-    backend.run(test())
+    backend.run(in_time(drop, TIMEOUT_S / 2))
 
 
 def test_every_call_to_a_service_that_hangs_ends_within_the_session_timeout(backend: Backend) -> None:
     async def test() -> None:
-        root = backend.random_root()
         client = await connected(backend)
         await backend.freeze_service()
-        started_s = asyncio.get_running_loop().time()
+        call = asyncio.ensure_future(client.commit([Create(backend.random_root())]))
+        await until(call.done, TIMEOUT_S + backend.lag_s, "nobody waits for ever")
         with pytest.raises(OutcomeUnknown):
-            await client.commit([Create(root)])
-        assert asyncio.get_running_loop().time() - started_s < TIMEOUT_S + 0.5
+            await call
         await reaches(client, State.SUSPENDED)
         await backend.thaw_service()
         await until(lambda: client.state in (State.CONNECTED, State.ENDED), what="settled")
@@ -141,17 +152,19 @@ def test_every_call_to_a_service_that_hangs_ends_within_the_session_timeout(back
 
 
 def test_patience_decides_when_an_unanswered_call_costs_the_connection(backend: Backend) -> None:
-    async def test() -> None:
+    async def ask() -> float:
         client = await connected(backend, patience_s=0.3)
         await backend.freeze_service()
         started_s = asyncio.get_running_loop().time()
         with pytest.raises(Unavailable):
             await client.get("/")
-        assert 0.25 < asyncio.get_running_loop().time() - started_s < 1.5
+        took_s = asyncio.get_running_loop().time() - started_s
+        assert took_s > 0.25
         assert client.state is not State.CONNECTED
         await backend.thaw_service()
+        return took_s
 
-    backend.run(test())
+    backend.run(in_time(ask, 0.7))  # without being told it would be 0.8 s, a fifth of the session timeout
 
 
 def test_an_await_that_was_given_up_still_takes_effect(backend: Backend) -> None:
@@ -266,9 +279,9 @@ def test_closing_ends_in_bounded_time_whatever_the_service_does(backend: Backend
             await backend.stop_service()
         if disturbance == "frozen":
             await backend.freeze_service()
-        started_s = asyncio.get_running_loop().time()
-        await client.close()
-        assert asyncio.get_running_loop().time() - started_s < TIMEOUT_S
+        closing = asyncio.ensure_future(client.close())
+        await until(closing.done, TIMEOUT_S / 2 + backend.lag_s, "nobody waits for ever")
+        await closing
         assert client.state is State.ENDED
         if disturbance == "stopped":
             await backend.start_service()

@@ -106,8 +106,8 @@ def test_one_leader_that_does_not_answer_leaves_the_others_answers(kraft: Broker
 
 def test_servers_that_are_not_there_are_a_problem_that_says_why() -> None:
     port = Ports.pick().client
-    sighted = look(client_of({"kafka.bootstrap.servers": f"{LOOPBACK}:{port}"}), ["t"], {}, within_s=2)
-    assert "Connection refused" in sighted.problem
+    client = client_of({"kafka.bootstrap.servers": f"{LOOPBACK}:{port}"})
+    eventually(lambda: "Connection refused" in look(client, ["t"], {}, within_s=2).problem, SETTLE_S, "it says why")
 
 
 def test_settings_that_librdkafka_does_not_take_are_refused_without_their_values() -> None:

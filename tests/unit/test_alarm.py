@@ -9,7 +9,7 @@ import pytest
 from holdfast.alarm import Alarm
 
 FOREVER_S = 3600.0
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
