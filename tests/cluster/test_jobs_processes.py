@@ -10,7 +10,7 @@ import pytest
 from holdfast.zk import session_file
 from tests.cluster.jobs import FIRST_BATCH_S, Jobs, until
 from tests.cluster.sightings import Life, Sightings, stat_of, sweep
-from tests.cluster.streams import Feeder, Stream
+from tests.cluster.streams import Attempt, Feeder, Stream
 from tests.cluster.up import Up, holdfast, paused, started
 from tests.waiting import eventually
 
@@ -91,21 +91,26 @@ def _replaced(scene: Scene, id: str, which: str, number: int) -> None:
     scene.both_nodes()
 
 
+def _session_of(scene: Scene, stream: Stream, attempt: Attempt) -> int:
+    (file,) = scene.up.directory.glob(f"**/attempts/{stream.id}/{attempt.driver.attempt}/session.json")
+    session = session_file.read(file)
+    assert session is not None and session.agent_pid == attempt.runner
+    return session.session_id
+
+
 @pytest.mark.parametrize("victim", ["runner", "watchdog"])
 def test_a_driver_ends_with_its_runner_or_watchdog_and_runs_again_without_waiting_for_the_session(
     scene: Scene, victim: str, report: Callable[[str], None]
 ) -> None:
     stream = scene.copying
     attempt = stream.attempt()
-    (file,) = scene.up.directory.glob(f"**/attempts/{stream.id}/{attempt.driver.attempt}/session.json")
-    session = session_file.read(file)
-    assert session is not None and session.agent_pid == attempt.runner
+    session = _session_of(scene, stream, attempt)
     pid = attempt.runner if victim == "runner" else attempt.watchdog
     killed_at = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     gone_at = stream.gone(attempt.driver)
     again = stream.next_driver(attempt.driver)
-    assert not scene.up.expired(session.session_id), "nobody waited for the session, let alone for a margin after it"
+    assert not scene.up.expired(session), "nobody waited for the session, let alone for a margin after it"
     report(
         f"processes: without its {victim}, a driver was gone after {gone_at - killed_at:.1f} s, "
         f"and the next was there after {again.first_seen - killed_at:.1f} s"
@@ -118,10 +123,11 @@ def test_a_runner_paused_past_its_session_never_has_a_second_driver_beside_it(
 ) -> None:
     stream = scene.journaling
     attempt = stream.attempt()
-    runner = attempt.runner
+    runner, session = attempt.runner, _session_of(scene, stream, attempt)
     stopped_at = time.monotonic()
     with paused(runner):
         gone_at = stream.gone(attempt.driver)
+        assert not scene.up.expired(session), "at the deadline, not at the end of the session"
         again = stream.next_driver(attempt.driver)
     report(f"processes: the driver of a paused runner was gone after {gone_at - stopped_at:.1f} s")
     assert again.first_seen > gone_at

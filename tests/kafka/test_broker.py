@@ -1,6 +1,8 @@
 """Asking real brokers: what it costs, what librdkafka answers, and how a broker is reached with a job's own options."""
 
+import gc
 import json
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -108,6 +110,26 @@ def test_servers_that_are_not_there_are_a_problem_that_says_why() -> None:
     port = Ports.pick().client
     client = client_of({"kafka.bootstrap.servers": f"{LOOPBACK}:{port}"})
     eventually(lambda: "Connection refused" in look(client, ["t"], {}, within_s=2).problem, SETTLE_S, "it says why")
+
+
+def test_a_look_leaves_no_thread_behind_though_nobody_collects_garbage(kraft: Brokers) -> None:
+    topic = Topic(kraft)
+    topic.create([1])
+    client = Client({"bootstrap.servers": topic.bootstrap})
+
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    gc.collect()
+    gc.disable()
+    try:
+        look(client, [topic.name], {})  # whatever is made once for all
+        before = threads()
+        for _ in range(5):
+            assert not look(client, [topic.name], {}).problem
+        eventually(lambda: threads() <= before, SETTLE_S, "as many threads as before")
+    finally:
+        gc.enable()
 
 
 def test_settings_that_librdkafka_does_not_take_are_refused_without_their_values() -> None:

@@ -57,19 +57,33 @@ def look(client: Client, topics: Collection[str], epochs: Mapping[Partition, int
     return Look(client, within_s).sight(topics, epochs)
 
 
+class _Complaint:
+    """What librdkafka said last about a connection: why, where an unanswered request only says that."""
+
+    def __init__(self) -> None:
+        self.words = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which comes after the reason, and tells none
+            self.words = error.str()
+
+
 class Look:
-    """Once: it is made, asked, and thrown away."""
+    """Once: it is made, asked, and thrown away.
+
+    Its clients end with it, and their threads and sockets with them. So they must not know it: two that know each other stay
+    until Python looks for such pairs, which a process that does little does seldom.
+    """
 
     def __init__(self, client: Client, within_s: float) -> None:
         self._client = client
         self._deadline = time.monotonic() + within_s
-        self._complaint = ""
-        """What librdkafka said last about a connection: why, where an unanswered request only says that."""
+        self._complaint = _Complaint()
         # A wrong address is tried again and again; the silence in between need not be long in a look of seconds.
         self._settings = {
             **client.settings,
             "client.id": "holdfast-guard",
-            "error_cb": self._complain,
+            "error_cb": self._complaint,
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": int(ANSWER_S * 1000),
         }
@@ -104,10 +118,6 @@ class Look:
             name = next((name for name in self._client.settings if f'"{name}"' in str(error)), "its security settings")
             raise Refused(f"librdkafka does not take {name} of the source's options") from None
 
-    def _complain(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which comes after the reason, and tells none
-            self._complaint = error.str()
-
     def _left_s(self) -> float:
         return max(0.1, min(ANSWER_S, self._deadline - time.monotonic()))
 
@@ -116,7 +126,7 @@ class Look:
 
     def _complained(self, words: str) -> str:
         self._admin.poll(0)  # hands out what there is to complain about
-        return f"{words} ({self._complaint})" if self._complaint else words
+        return f"{words} ({self._complaint.words})" if self._complaint.words else words
 
     # Topics
 
