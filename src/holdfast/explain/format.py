@@ -58,15 +58,15 @@ class Format:
         if match is None:
             return Header(None, begin, self.clock)
         said = match.groupdict("").get
-        return Header(
-            moment=moment(said("time", "")),
-            message_at=match.end(),
-            format=self.clock,
-            level=said("level", ""),
-            thread=said("thread") or said("thread2", ""),
-            logger=said("logger", ""),
-            actor=said("actor") or said("host", ""),
-            fields={"myid": myid} if (myid := said("myid")) else NOTHING,
+        return Header(  # by position: every event of a large log comes by here
+            moment(said("time", "")),
+            match.end(),
+            self.clock,
+            said("level", ""),
+            said("thread") or said("thread2", ""),
+            said("logger", ""),
+            said("actor") or said("host", ""),
+            {"myid": myid} if (myid := said("myid")) else NOTHING,
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import SparkSession
 
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.25
 _MISSING = re.compile(r"No module named '([\w.]+)'|to read large logs, (numba) is needed")
 _RAISED = re.compile(r"^(?:Caused by: )?((?:[\w.]+\.)?\w*(?:Error|Exception)): (\S.*)$", re.MULTILINE)
 
@@ -90,7 +90,8 @@ def _scanner(packed: list[bytes], added: Added, compiled: bool) -> Callable[[Ite
         known = library_of(added)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found = pickle.dumps(scan(pickle.loads(packed[number]), known, compiled=compiled))
+                with without_collector():
+                    found = pickle.dumps(scan(pickle.loads(packed[number]), known, compiled=compiled))
                 yield pyarrow.RecordBatch.from_arrays(
                     [pyarrow.array([number], pyarrow.int64()), pyarrow.array([found], pyarrow.binary())], ["task", "found"]
                 )
