@@ -1,4 +1,4 @@
-"""One range of a file, read in blocks: its counts, its events, and what its records look like.
+"""Ranges of files, read in blocks: their counts, their events, and what their records look like.
 
 A record belongs to the range that its first byte is in, and so does a line; whoever owns a record reads on after the end for
 what belongs to it. What comes back is bounded: so many events of a kind in a minute, and so many looks; the rest is counted.
