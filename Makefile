@@ -5,7 +5,7 @@ BIN := .venv/bin
 SET_UP := .venv/.set-up
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live soak test-delta test-fast check format bench bench-explain lock clean java maven
+.PHONY: help demo test test-live soak test-delta test-fast check format bench bench-explain lock clean java maven chromium
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,10 +24,13 @@ java: ## check that a Java that can run ZooKeeper and Spark is there
 maven: ## check that Maven is there, which fetches the Kafka brokers of the tests
 	@command -v mvn > /dev/null || { echo "the tests need Maven: install it (Debian: apt-get install maven)" >&2; exit 1; }
 
+chromium: ## check that Chromium is there, which opens the page of explain in the tests
+	@command -v chromium > /dev/null || { echo "the tests need Chromium: install it (Debian: apt-get install chromium)" >&2; exit 1; }
+
 demo: java $(SET_UP) ## a real cluster on this machine, broken on purpose, in under a minute
 	@$(BIN)/python examples/demo.py
 
-test: java maven $(SET_UP) ## everything but what takes real Spark drivers on a real cluster
+test: java maven chromium $(SET_UP) ## everything but what takes real Spark drivers on a real cluster
 	@$(BIN)/python -m pytest -m "not live"
 
 test-live: java maven $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: an hour
