@@ -88,8 +88,16 @@ def _measured(commits: Path, sentry: int) -> tuple[list[float], list[float]]:
 def _rows_per_s(commits: Path) -> float:
     began = time.time()
     time.sleep(WINDOW_S)
-    times = sorted(when for file in commits.iterdir() if file.name.isdigit() and (when := file.stat().st_mtime) > began)
+    times = sorted(when for file in commits.iterdir() if file.name.isdigit() and (when := _when(file)) > began)
     return (len(times) - 1) * PER_BATCH / (times[-1] - times[0])
+
+
+def _when(file: Path) -> float:
+    """When it was written: long ago, if Spark has removed it meanwhile, which keeps the last hundred."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _tell(guarded: list[float], alone: list[float], computed_s: float) -> None:
