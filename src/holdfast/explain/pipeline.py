@@ -1,14 +1,19 @@
-"""Scanning on Spark: a task for each part of the input, a row for each range. The same on a laptop and on a cluster."""
+"""Scanning on Spark: a task for each part of the input. The same on a laptop and on a cluster.
+
+It is an RDD, because nothing of it is a table: rows and Arrow would take seconds at the start, and longer for each task.
+"""
 
 import pickle
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow
 
 from holdfast.errors import Refused
-from holdfast.explain.collector import without_collector
+from holdfast.explain.collector import spare_what_is_there, without_collector
 from holdfast.explain.inputs import Input
 from holdfast.explain.library import Added, library_of
 from holdfast.explain.machine_code import COMPILED_FROM_BYTES
@@ -17,7 +22,7 @@ from holdfast.explain.session import is_local
 from holdfast.explain.split import Range, Task, in_turns, tasks
 
 if TYPE_CHECKING:
-    import pyarrow
+    from pyspark.core.rdd import RDD
     from pyspark.sql import SparkSession
 
 LOOK_EVERY_S = 0.25
@@ -73,35 +78,40 @@ def _by_spark(
 ) -> list[Haul]:
     if not work:
         return []
-    packed = [pickle.dumps(task) for task in in_turns(work, spark.sparkContext.defaultParallelism)]
-    rows = spark.range(0, len(packed), 1, len(packed)).mapInArrow(_scanner(packed, added, compiled), "task long, found binary")
-    collected = _collected(spark, rows, len(packed), told)
-    in_order = sorted(collected, key=lambda row: row["task"])
+    dealt = [pickle.dumps(task) for task in in_turns(work, spark.sparkContext.defaultParallelism)]
+    found = spark.sparkContext.parallelize(range(len(dealt)), len(dealt)).map(_scanner(dealt, added, compiled))
+    collected = _collected(spark, found, len(dealt), told)
     with without_collector():
-        return [pickle.loads(row["found"]) for row in in_order]
+        return [pickle.loads(unpacked(one)) for one in collected]
 
 
-def _scanner(packed: list[bytes], added: Added, compiled: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _scanner(work: list[bytes], added: Added, compiled: bool) -> Callable[[int], bytes]:
     """All of the work goes to each task, which unpacks its own: there may be many thousand files."""
 
-    def scan_tasks(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
-        import pyarrow
-
+    def scan_task(number: int) -> bytes:
         known = library_of(added)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                with without_collector():
-                    found = pickle.dumps(scan(pickle.loads(packed[number]), known, compiled=compiled))
-                yield pyarrow.RecordBatch.from_arrays(
-                    [pyarrow.array([number], pyarrow.int64()), pyarrow.array([found], pyarrow.binary())], ["task", "found"]
-                )
+        spare_what_is_there()
+        with without_collector():
+            return packed(pickle.dumps(scan(pickle.loads(work[number]), known, compiled=compiled)))
 
-    return scan_tasks
+    return scan_task
 
 
-def _collected(spark: "SparkSession", rows: Any, count: int, told: Callable[[Progress], None]) -> list[Any]:
+def packed(data: bytes) -> bytes:
+    """Events are much alike, and all of them are in Spark's memory at once."""
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def unpacked(data: bytes) -> bytes:
+    return bytes(pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd").read())
+
+
+def _collected(spark: "SparkSession", found: "RDD[bytes]", count: int, told: Callable[[Progress], None]) -> list[bytes]:
     """On a thread of its own, so that what is done can be told meanwhile, and Ctrl-C ends it."""
-    answer: list[Any] = []
+    answer: list[bytes] = []
     trouble: list[Exception] = []
     over = threading.Event()
     group = "holdfast explain"
@@ -109,7 +119,7 @@ def _collected(spark: "SparkSession", rows: Any, count: int, told: Callable[[Pro
     def collect() -> None:
         try:
             spark.sparkContext.setJobGroup(group, "holdfast explain", interruptOnCancel=True)
-            answer.extend(rows.collect())
+            answer.extend(found.collect())
         except Exception as error:  # noqa: BLE001 - handed to whoever waits
             trouble.append(error)
         finally:

@@ -81,6 +81,8 @@ def _configured(builder: Any, master: str, conf: dict[str, str]) -> Any:
     }
     if is_local(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        # Over TCP, what Java and Python say to each other waits for forty milliseconds at a time.
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
     for key, value in {**settings, **conf}.items():
         builder = builder.config(key, value)
     return builder
