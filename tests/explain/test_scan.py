@@ -166,7 +166,9 @@ def test_a_line_of_which_there_are_200_000_in_a_minute_is_kept_50_times_and_told
     assert told["0x7"].count == sum("sessionid 0x7," in line for line in lines)
     assert told["0x7"].last_ms - told["0x7"].begin_ms == 49_999, "to the last of them, and not to the last that is kept"
     assert sum(one.count for one in answer.happenings) + answer.gathered.dropped.total() == 200_000
-    assert answer.notes == ["199,950 events are only counted: of each kind, the first 50 of a minute of a file are kept"]
+    assert answer.notes == [
+        "199,950 events are only counted: of each kind, the first 50 of a minute of a file are kept, and some 400,000 in all"
+    ]
 
 
 def test_repetitions_of_more_kinds_than_are_counted_one_by_one_are_counted_together(tmp_path: Path) -> None:

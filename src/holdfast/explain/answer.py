@@ -14,6 +14,7 @@ from holdfast.explain.happening import Happening
 from holdfast.explain.lives import Life, lives
 from holdfast.explain.moment import SOME_YEAR, SOME_YEAR_MS, stamp
 from holdfast.explain.said import EVENTS_PER_MINUTE
+from holdfast.explain.split import ROOM
 
 NAMED_MAX = 10
 """So many diagnoses are named in the summary."""
@@ -52,6 +53,7 @@ class Answer:
         if more := self.gathered.counts.events - len(self.gathered.events):
             found.append(
                 f"{more:,} events are only counted: of each kind, the first {EVENTS_PER_MINUTE} of a minute of a file are kept"
+                f", and some {ROOM:,} in all"
             )
         in_a_year = {clock_of(event) for event in self.gathered.events if event.ms is not None and event.ms >= SOME_YEAR_MS}
         for clock in sorted(self.clocks.undated):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from holdfast.explain import machine_code
 
 LOOKS_MAX = 500
-"""Of a range, so many are told apart."""
+"""Of a range, so many are told apart; fewer if it has less room."""
 
 
 class Place(NamedTuple):
@@ -71,9 +71,10 @@ class Looks:
 class RangeLooks:
     """Of one range, which is read from its beginning to its end."""
 
-    def __init__(self, known: Looks) -> None:
+    def __init__(self, known: Looks, room: int) -> None:
         self._known = known
         """Of ranges before it: what a look of theirs is first is known."""
+        self._most = min(room, LOOKS_MAX)
         self._often: dict[int, int] = {}
         self._first: dict[int, Place] = {}
 
@@ -86,9 +87,9 @@ class RangeLooks:
 
     def close(self) -> None:
         """The commonest stay; of equals, the first."""
-        order = sorted(self._often, key=lambda look: -self._often[look]) if len(self._often) > LOOKS_MAX else list(self._often)
-        for look in order[:LOOKS_MAX]:
+        order = sorted(self._often, key=lambda look: -self._often[look]) if len(self._often) > self._most else list(self._often)
+        for look in order[: self._most]:
             self._known.often[look] += self._often[look]
             if look in self._first:
                 self._known.first[look] = self._first[look]
-        self._known.others += sum(self._often[look] for look in order[LOOKS_MAX:])
+        self._known.others += sum(self._often[look] for look in order[self._most :])

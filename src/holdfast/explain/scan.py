@@ -78,9 +78,9 @@ class _Reading:
         self.scanned = Scanned(range, Mode.PLAIN)
         self._library = library
         self._compiled = compiled
-        self._lead = Said()
-        self._own = Said()
-        self._looks = RangeLooks(looks)
+        self._lead = Said(range.room)
+        self._own = Said(range.room)
+        self._looks = RangeLooks(looks, range.room)
 
     def run(self) -> None:
         range, scanned = self.scanned.range, self.scanned

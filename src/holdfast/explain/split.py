@@ -6,6 +6,12 @@ from typing import NamedTuple
 from holdfast.explain.inputs import Input
 
 RANGE_BYTES = 32 * 1024 * 1024
+RANGES_MAX = 16 * 1024
+"""So many are enough. If there is more to read, they are larger."""
+ROOM = 400_000
+"""So many events are sent back of all ranges together; and as many looks, and as many counts of what is not sent."""
+ROOM_MIN = 50
+"""Of one range."""
 
 
 class Range(NamedTuple):
@@ -18,6 +24,8 @@ class Range(NamedTuple):
     end: int
     beginning: bytes = b""
     """What the file must begin with, if whoever reads it might have another one of that name."""
+    room: int = ROOM
+    """How many events it may send back: its share."""
 
 
 Task = tuple[Range, ...]
@@ -27,31 +35,40 @@ TOGETHER_MAX = 16
 
 def tasks(inputs: Iterable[Input]) -> list[Task]:
     """Large files in parts, small ones together."""
+    all = list(inputs)
+    total = sum(one.size for one in all)
+    largest = max(RANGE_BYTES, -(-total // RANGES_MAX))
+    parts = [part for number, one in enumerate(all) for part in _parts(number, one, largest)]
     found: list[Task] = []
     small: list[Range] = []
     together = 0
-    for number, one in enumerate(inputs):
-        for part in _parts(number, one):
-            size = part.end - part.begin
-            if size >= RANGE_BYTES // 2:
-                found.append((part,))
-                continue
-            if together + size > RANGE_BYTES and small:
-                found.append(tuple(small))
-                small, together = [], 0
-            small.append(part)
-            together += size
+    for unshared in parts:
+        size = unshared.end - unshared.begin
+        part = unshared._replace(room=_share(size, total, len(parts)))
+        if size >= RANGE_BYTES // 2:
+            found.append((part,))
+            continue
+        if together + size > RANGE_BYTES and small:
+            found.append(tuple(small))
+            small, together = [], 0
+        small.append(part)
+        together += size
     if small:
         found.append(tuple(small))
     return found
 
 
-def _parts(number: int, one: Input) -> Iterator[Range]:
-    if one.compression or one.size <= RANGE_BYTES:
+def _share(size: int, total: int, ranges: int) -> int:
+    """By its size, but no less than if all were alike: a coordinator's log is small beside its workers', and says more."""
+    return max(ROOM * size // max(total, 1), ROOM // ranges, ROOM_MIN)
+
+
+def _parts(number: int, one: Input, largest: int) -> Iterator[Range]:
+    if one.compression or one.size <= largest:
         yield Range(number, one.path, one.compression, 0, one.size)
         return
-    for begin in range(0, one.size, RANGE_BYTES):
-        yield Range(number, one.path, "", begin, min(begin + RANGE_BYTES, one.size))
+    for begin in range(0, one.size, largest):
+        yield Range(number, one.path, "", begin, min(begin + largest, one.size))
 
 
 def in_turns(tasks: list[Task], workers: int) -> list[Task]:
