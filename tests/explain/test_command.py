@@ -31,7 +31,8 @@ def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_pat
     (tmp_path / "report.txt").write_text(RESET)
     answer, events, trace = tmp_path / "answer.json", tmp_path / "events.parquet", tmp_path / "trace.json"
     html = tmp_path / "page.html"
-    done = explain(logs, tmp_path / "rep*.txt", "--json", answer, "--events", events, "--perfetto", trace, "--html", html)
+    written = "--json", answer, "--events", events, "--perfetto", trace, "--html", html
+    done = explain(logs, tmp_path / "rep*.txt", *written)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b"", "nothing of what Java says"
     expected = asked(logs, tmp_path / "report.txt")
@@ -45,6 +46,9 @@ def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_pat
     stalls = [(one["ts"], one["dur"]) for one in drawn if one.get("cat") == "zk-fsync-slow"]
     assert told_by(html.read_text())["diagnoses"] == data(expected)["diagnoses"]
     assert sorted(stalls) == [(1772629959083000, 30334000), (1772629959084000, 30456000)]
+    again = explain(tmp_path / "report.txt", *written)
+    assert again.returncode == 0, "an answer of before may be written over"
+    assert json.loads(answer.read_text()) == asked(tmp_path / "report.txt").json()
 
 
 def test_a_report_is_read_from_standard_input(tmp_path: Path) -> None:
@@ -71,9 +75,20 @@ def test_what_cannot_be_done_is_a_sentence_before_spark_is_started(tmp_path: Pat
         (tmp_path / "x.log", "--library", tmp_path / "own.toml"),
         (tmp_path / "x.log", "--library", tmp_path / "none.toml"),
         (tmp_path / "x.log", "--master", "spark://127.0.0.1:1"),
+        (tmp_path / "x.log", "--json", tmp_path / "none" / "x.json"),
     ):
         done = explain(*arguments)
         assert done.returncode == 1
         assert done.stderr.decode().startswith("holdfast: ")
         assert b"Traceback" not in done.stderr
     assert explain(tmp_path / "x.log", "--conf", "nonsense").returncode == 2
+
+
+@pytest.mark.parametrize("option", ["--json", "--html", "--events", "--perfetto"])
+def test_a_log_that_stands_where_the_answer_goes_is_not_written_over(tmp_path: Path, option: str) -> None:
+    (tmp_path / "1.log").write_text(quiet(1, at("13:00:00")))
+    (tmp_path / "2.log").write_text(quiet(2, at("13:00:00")))
+    done = explain(option, tmp_path / "1.log", tmp_path / "2.log")
+    assert done.returncode == 1
+    assert f"{tmp_path / '1.log'} is left as it is: {option} is followed by the file to write" in done.stderr.decode()
+    assert (tmp_path / "1.log").read_text() == quiet(1, at("13:00:00"))

@@ -18,6 +18,7 @@ from holdfast.cli.explained import show
 from holdfast.cli.plain import plain
 from holdfast.cli.target import Target, find
 from holdfast.cli.terminal import console, is_terminal
+from holdfast.cli.written import EVENTS_BEGINS, JSON_BEGINS, PAGE_BEGINS, TRACE_BEGINS, check_free, write
 from holdfast.errors import Refused, Unavailable
 from holdfast.model.names import is_name
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.explain.answer import Answer
     from holdfast.explain.inputs import Input
     from holdfast.explain.pipeline import Progress as Done
+
+_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 @click.command()
@@ -74,6 +77,10 @@ def explain(
     for path in paths:
         if target is not None and is_name(path) and not Path(path).exists():
             raise click.UsageError(f"there is no file {path}; the name of a cluster is given by --cluster-name")
+    check_free(json_file, "--json", JSON_BEGINS)
+    check_free(page_file, "--html", PAGE_BEGINS)
+    check_free(events_file, "--events", EVENTS_BEGINS)
+    check_free(trace_file, "--perfetto", TRACE_BEGINS)
     reader = Reader(master or f"local[{len(os.sched_getaffinity(0))}]", _settings(conf), library)
     answer = _answer(paths, target, reader)
     if events_file is not None:
@@ -81,17 +88,17 @@ def explain(
     if trace_file is not None:
         from holdfast.explain.trace import trace
 
-        _written(trace_file, json.dumps(trace(answer)))
+        write(trace_file, json.dumps(trace(answer)))
     if page_file is not None:
         from holdfast.explain.page import page
 
-        _written(page_file, page(answer))
+        write(page_file, page(answer))
     if json_file is not None:
         text = json.dumps(answer.json(), indent=2, ensure_ascii=False)
         if json_file == "-":
             click.echo(text)
             return
-        _written(json_file, text)
+        write(json_file, text)
     show(answer, console())
 
 
@@ -180,20 +187,13 @@ def _told(size: int) -> "Iterator[Callable[[Done], None]]":
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting Spark", total=None)
-        amount = f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+        amount = next(f"{size / unit:,.1f} {name}" for unit, name in _UNITS if size >= unit / 10 or unit == 1e3)
 
         def told(done: "Done") -> None:
             what = f"reading {amount}" if done.begun else "waiting for Spark's workers"
             bar.update(task, description=what, completed=done.done, total=done.of if done.begun else None)
 
         yield told
-
-
-def _written(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text + "\n", "utf-8")
-    except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _write_events(answer: "Answer", path: str) -> None:

@@ -1,0 +1,52 @@
+"""Files that answers are written to. A log that stands where an answer goes is a slip of the hand, and logs are evidence."""
+
+import os
+import stat
+from pathlib import Path
+
+from holdfast.errors import Refused
+
+JSON_BEGINS = b'{\n  "summary": '
+PAGE_BEGINS = b"<!DOCTYPE html>"
+EVENTS_BEGINS = b"PAR1"
+TRACE_BEGINS = b'{"traceEvents": '
+
+
+def check_free(path: str | None, option: str, begins: bytes) -> None:
+    """Whether an answer, which `begins` so, can be written there: said before anything is read, which may take an hour."""
+    if path is None or path == "-":
+        return
+    file = Path(path)
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        if not file.parent.is_dir():
+            raise Refused(f"{path} cannot be written: there is no directory {file.parent}") from None
+        return
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
+        raise Refused(f"{path} cannot be written: it is a directory")
+    if not os.access(path, os.W_OK):
+        raise Refused(f"{path} cannot be written: permission denied")
+    if stat.S_ISREG(mode) and not _begins(file, begins):
+        raise Refused(
+            f"{path} is left as it is: {option} is followed by the file to write, and this one is there already and was not "
+            f"written by {option}"
+        )
+
+
+def write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _begins(file: Path, begins: bytes) -> bool:
+    """An empty one has nothing to lose."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(begins)) in (begins, b"")
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {error.strerror}") from error
