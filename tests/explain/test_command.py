@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,16 +12,21 @@ import pyarrow.parquet
 import pytest
 
 from holdfast.explain.page.data import data
+from tests.cluster.sightings import children_of, command_of, environment_of, pids
+from tests.cluster.up import status
 from tests.explain.asked import asked
 from tests.explain.situations import NO_LOGS, RESET, at, quiet, stall
 from tests.explain.test_page import told_by
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
+EXPLAIN = [sys.executable, "-P", "-m", "holdfast.cli.main", "explain"]
+
+
 def explain(*arguments: str | Path, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-P", "-m", "holdfast.cli.main", "explain", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
+    return subprocess.run([*EXPLAIN, *map(str, arguments)], input=given, capture_output=True, timeout=120, check=False)
 
 
 def test_files_of_all_kinds_give_the_answer_that_they_give_without_spark(tmp_path: Path) -> None:
@@ -92,3 +99,28 @@ def test_a_log_that_stands_where_the_answer_goes_is_not_written_over(tmp_path: P
     assert done.returncode == 1
     assert f"{tmp_path / '1.log'} is left as it is: {option} is followed by the file to write" in done.stderr.decode()
     assert (tmp_path / "1.log").read_text() == quiet(1, at("13:00:00"))
+
+
+@pytest.mark.parametrize("stage", ["bash", "java"])
+def test_ctrl_c_while_spark_starts_leaves_nothing_behind(tmp_path: Path, stage: str) -> None:
+    """Java is started by scripts. Until it has told its port, PySpark forgets it if it is interrupted."""
+    (tmp_path / "x.log").write_text(quiet(1, at("13:00:00")))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    def ours() -> list[int]:
+        return [pid for pid in pids() if environment_of(pid).get("TMPDIR") == str(temporary)]
+
+    with subprocess.Popen(
+        [*EXPLAIN, str(tmp_path / "x.log")],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        eventually(lambda: any(stage in command_of(pid)[0] for pid in children_of(process.pid)), 60, stage)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert status(process) == 130
+    assert (stdout, stderr.strip()) == (b"", b"")
+    assert ours() == []
+    assert list(temporary.iterdir()) == []

@@ -10,6 +10,7 @@ import sys
 import click
 
 from holdfast import __version__
+from holdfast.cli.interrupts import hear_interrupts
 from holdfast.cli.plain import plain
 from holdfast.errors import HoldfastError
 
@@ -68,6 +69,7 @@ def holdfast() -> None:
 def main() -> None:
     """Exit codes: 0 done, 1 refused or failed with a sentence on stderr, 2 wrong usage."""
     _let_everything_be_printed()
+    hear_interrupts()
     try:
         holdfast.main(standalone_mode=False)
     except click.Abort:
