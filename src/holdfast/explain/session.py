@@ -3,8 +3,6 @@
 import contextlib
 import os
 import re
-import select
-import signal
 import socket
 import sys
 import tempfile
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused
+from holdfast.explain.offspring import ended_if_interrupted
 from holdfast.explain.shipping import package
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 LAST_WORDS_MAX = 2000
 ANSWER_S = 5.0
-END_S = 5.0
 PYTHON = "PYSPARK_PYTHON"
 _LOCAL = re.compile(r"local(\[.*\])?")
 
@@ -40,15 +38,12 @@ def spark(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]":
     _check_answers(master)
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory(prefix="holdfast-explain-") as directory:
         try:
-            with _stderr_to(said.fileno()), _python(conf):  # which Java inherits
+            with ended_if_interrupted(), _stderr_to(said.fileno()), _python(conf):  # which Java inherits
                 session = _configured(SparkSession.builder, master, conf).getOrCreate()
                 if not is_local(master):
                     session.sparkContext.addPyFile(str(package(Path(directory))))
         except Exception as error:
             raise Refused(f"Spark does not start: {_without_frames(error)}{_last_words(said)}") from error
-        except KeyboardInterrupt:
-            _end_java()
-            raise
         try:
             yield session
         finally:
@@ -118,33 +113,6 @@ def _stderr_to(descriptor: int) -> Iterator[None]:
     finally:
         os.dup2(ours, 2)
         os.close(ours)
-
-
-def _end_java() -> None:
-    """The one that PySpark was waiting for when it was interrupted: nobody talks to it any more, and it would stay for ever."""
-    for pid in list(_offspring("self")):
-        with contextlib.suppress(ProcessLookupError):
-            _end(pid)
-
-
-def _offspring(pid: int | str) -> Iterator[int]:
-    """Java, or the shell scripts that are about to start it."""
-    with contextlib.suppress(OSError):  # it has ended meanwhile
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, children.read_text().split()):
-                yield child
-                yield from _offspring(child)
-
-
-def _end(pid: int) -> None:
-    """With time to remove its files."""
-    process = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(process, signal.SIGTERM)
-        if not select.select([process], [], [], END_S)[0]:
-            signal.pidfd_send_signal(process, signal.SIGKILL)
-    finally:
-        os.close(process)
 
 
 def _last_words(said: Any) -> str:
