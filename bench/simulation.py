@@ -2,7 +2,8 @@
 
 import time
 
-from tests.sim.schedule import SCHEDULE_S, WORKERS, run_all
+from tests.sim.schedule import SCHEDULE_S, run_all
+from tests.sim.workers import WORKERS
 
 SCHEDULES = 1000
 TARGET_PER_MINUTE = 1000

@@ -6,14 +6,13 @@ python -m tests.sim.schedule SEED [VARIANT]      runs one again and prints its t
 import random
 import sys
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from tests.sim.faults import Faults
 from tests.sim.nodes import TICK_S, TIMEOUT_S, SimNode
 from tests.sim.oracles import Oracles, Violation
 from tests.sim.variants import VARIANTS, Variant
+from tests.sim.workers import WORKERS, pool
 from tests.sim.world import Stuck, World
 
 SCHEDULE_S = 30.0
@@ -21,7 +20,6 @@ HEALED_S = 14.0
 CRASH_S_MAX = 1.0
 LOSS_S_MAX = TIMEOUT_S + 2 * TICK_S
 KINDS = ("handover", "handover", "storm", "storm", "crash", "loss")
-WORKERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,9 @@ def _recover(world: World, nodes: list[SimNode], oracles: Oracles) -> None:
 
 
 def run_all(seeds: Iterable[int], variant: str = "sound", *, workers: int = WORKERS) -> list[Verdict]:
-    """On all cores. Forked, so that nothing is imported twice."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        return list(pool.map(run, seeds, [variant] * len(list(seeds)), chunksize=16))
+    """On all cores."""
+    with pool(workers) as started:
+        return list(started.map(run, seeds, [variant] * len(list(seeds)), chunksize=16))
 
 
 if __name__ == "__main__":

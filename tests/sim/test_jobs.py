@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 
 from tests.sim.jobs.kinds import KINDS, TURNS
-from tests.sim.jobs.schedule import WORKERS, Verdict, kind_of, run, run_all
+from tests.sim.jobs.schedule import Verdict, kind_of, run, run_all
 from tests.sim.jobs.variants import VARIANTS
+from tests.sim.workers import pool
 
 SCHEDULES = 1000
 SCHEDULES_FAST = 64
@@ -123,9 +122,9 @@ def test_every_variant_is_judged() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", sorted(CAUGHT))
 def test_a_broken_variant_is_caught(variant: str, report: Report) -> None:
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("fork")) as pool:
+    with pool() as started:
         for seeds in _suspects(variant):
-            for caught in pool.map(run, seeds, [variant] * len(seeds)):
+            for caught in started.map(run, seeds, [variant] * len(seeds)):
                 if caught.violation and not run(caught.seed).violation:
                     report(f"'{variant}' was caught by {caught}")
                     return

@@ -4,14 +4,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 
 from tests.sim.nodes import SimNode
-from tests.sim.schedule import KINDS, WORKERS, Verdict, run, run_all
+from tests.sim.schedule import KINDS, Verdict, run, run_all
 from tests.sim.variants import VARIANTS
+from tests.sim.workers import pool
 from tests.sim.world import World
 
 SCHEDULES = 1200
@@ -50,10 +49,10 @@ def test_no_schedule_breaks_an_invariant_of_leadership(report: Report) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "sound"])
 def test_a_broken_variant_is_caught(variant: str, report: Report) -> None:
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("fork")) as pool:
+    with pool() as started:
         for start in range(0, len(HANDOVERS), BATCH):
             batch = HANDOVERS[start : start + BATCH]
-            verdicts = pool.map(run, batch, [variant] * len(batch), chunksize=4)
+            verdicts = started.map(run, batch, [variant] * len(batch), chunksize=4)
             caught = next((verdict for verdict in verdicts if verdict.violation), None)
             if caught is not None:
                 report(f"'{variant}' was caught by {caught}")

@@ -6,17 +6,14 @@ python -m tests.sim.jobs.schedule SEED [VARIANT]      runs one again and prints 
 import random
 import sys
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from tests.sim.jobs.kinds import KINDS, TURNS
 from tests.sim.jobs.play import Play
 from tests.sim.jobs.variants import VARIANTS
 from tests.sim.oracles import Violation
+from tests.sim.workers import WORKERS, pool
 from tests.sim.world import Stuck, World
-
-WORKERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +70,9 @@ def kind_of(seed: int) -> str:
 
 
 def run_all(seeds: Iterable[int], variant: str = "sound", *, workers: int = WORKERS) -> list[Verdict]:
-    """On all cores. Forked, so that nothing is imported twice."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        return list(pool.map(run, seeds, [variant] * len(list(seeds)), chunksize=16))
+    """On all cores."""
+    with pool(workers) as started:
+        return list(started.map(run, seeds, [variant] * len(list(seeds)), chunksize=16))
 
 
 if __name__ == "__main__":
