@@ -1,12 +1,12 @@
 """The pass over bytes: the same compiled and not."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.explain import shape
 from holdfast.explain.library import library
-from holdfast.explain.sweep import Mode, sweep
+from holdfast.explain.sweep import Mode, Swept, sweep
 
 KNOWN = library()
 _LINES = st.sampled_from(
@@ -29,6 +29,7 @@ _LINES = st.sampled_from(
         b"\r",
     ]
 )
+_PARTS = st.sampled_from(["12:34", "02:34", "12:3", " - ", " -", "a2 9", "a1 9", "a2 x", "x", "y", "<", ">", "0", " ", "b"])
 
 
 def _fits(shapes: list[str], text: bytes) -> int:
@@ -65,6 +66,24 @@ def test_compiled_and_plain_find_the_same(lines: list[bytes], mode: Mode, ended:
         assert np.array_equal(getattr(plain, name), getattr(compiled, name)), name
 
 
+@settings(max_examples=300, deadline=None)
+@given(lines=st.lists(st.lists(_PARTS, max_size=4).map("".join), min_size=1, max_size=9), ended=st.booleans())
+@example(lines=["12:34", "12:34 - x"], ended=True)  # the first ends before it is known that it is not like the second
+@example(lines=["a2 9", "a1 9"], ended=True)
+def test_what_a_line_begins_like_does_not_depend_on_the_lines_before_it(lines: list[str], ended: bool) -> None:
+    """A line is compared with the last record first: digits are alike, unless a shape names one."""
+    shapes = shape.compiled(["99:99 - ", "99:99", "a2 9", "x_y", "<~>", "0"])
+    each = [line.encode() for line in lines]
+    together = _swept(b"\n".join(each) + (b"\n" if ended else b""), shapes)
+    alone = [_swept(line, shapes) for line in each]
+    assert together.formats.tolist() == [format for one in alone for format in one.formats.tolist()]
+    assert together.looks.tolist() == [look for one in alone for look in one.looks.tolist()]
+
+
+def _swept(data: bytes, shapes: shape.Shapes) -> Swept:
+    return sweep(data, len(data), Mode.LOG, shapes, wrappers=KNOWN.formats.wrappers, compiled=False)
+
+
 def test_what_differs_in_numbers_alone_looks_alike() -> None:
     lines = [
         b"2016-01-19 13:13:09,418 - WARN  [SyncThread:1:FileTxnLog@334] - took 7ms of session 0x15a1",
@@ -95,8 +114,5 @@ def test_only_the_beginning_of_a_long_line_is_looked_at() -> None:
 
 
 def _looks(lines: list[bytes]) -> list[int]:
-    data = b"\n".join(lines)
-    shapes, wrappers = KNOWN.formats.shapes(Mode.LOG), KNOWN.formats.wrappers
-    found = sweep(data, len(data), Mode.LOG, shapes, wrappers=wrappers, compiled=False)
-    looks: list[int] = found.looks.tolist()
+    looks: list[int] = _swept(b"\n".join(lines), KNOWN.formats.shapes(Mode.LOG)).looks.tolist()
     return looks

@@ -19,7 +19,8 @@ FIRST = 1
 _DIGITS = frozenset(b"0123456789")
 _LETTERS = frozenset(range(ord("a"), ord("z") + 1)) | frozenset(range(ord("A"), ord("Z") + 1))
 _BLANKS = frozenset(b" \t")
-_ANYTHING = frozenset(range(256)) - frozenset(b"\n")
+_NEWLINE = 10
+_ANYTHING = frozenset(range(256)) - {_NEWLINE}
 _IGNORED = ((b"\x1b[", b"0123456789;", b"m"), (b"\xef\xbb", b"", b"\xbf"))
 """How each begins, what may follow, how it ends."""
 _CLASSES = {"9": _DIGITS, "a": _LETTERS, "_": _BLANKS, "~": _ANYTHING}
@@ -38,6 +39,8 @@ class Shapes:
     """[state, byte] → state"""
     fits: npt.NDArray[np.int16]
     """[state] → number of the shape that is complete there, or -1."""
+    alike: npt.NDArray[np.uint8]
+    """[byte] → a number that bytes share which lead everywhere to the same. The end of a line is like nothing else."""
 
 
 def steps_of(shape: str) -> tuple[Step, ...]:
@@ -96,7 +99,14 @@ def compiled(shapes: Sequence[str]) -> Shapes:
     for ignored in _IGNORED:
         _lead_back(rows, *ignored)
     fits += [-1] * (len(rows) - len(fits))
-    return Shapes(np.stack(rows), np.array(fits, np.int16))
+    table = np.stack(rows)
+    return Shapes(table, np.array(fits, np.int16), _alike(table))
+
+
+def _alike(table: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+    numbers: dict[bytes, int] = {}
+    columns = [b"the end of a line" if byte == _NEWLINE else table[:, byte].tobytes() for byte in range(256)]
+    return np.array([numbers.setdefault(column, len(numbers)) for column in columns], np.uint8)
 
 
 def _lead_back(rows: list[npt.NDArray[np.uint16]], first: bytes, repeated: bytes, last: bytes) -> None:
