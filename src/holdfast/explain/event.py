@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 FOLDED_BY = ("job", "attempt", "epoch", "session", "partition", "state", "broker", "peer", "cause")
 NOTHING: Mapping[str, str] = {}
+_UNTOLD = ("",) * len(FOLDED_BY)
 
 
 def told(fields: Mapping[str, str]) -> tuple[str, ...]:
     """What makes two of a kind the same but for the time."""
-    get = fields.get
-    return tuple([get(name, "") for name in FOLDED_BY])
+    return tuple(map(fields.get, FOLDED_BY, _UNTOLD))  # every event of a large log comes by here
 
 
 def minute(ms: int | None) -> int:

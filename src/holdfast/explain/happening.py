@@ -51,10 +51,12 @@ def folded(happenings: Iterable[Happening]) -> list[Happening]:
         last_ms = max(one.begin_ms, one.last_ms)
         key = one.key
         at = open_.get(key)
-        whose = one.component, one.of("session")
-        since = entered.get((one.kind, *whose), -1)
-        left = any(entered.get((other, *whose), -1) > since for other in OTHER_STATES.get(one.kind, ()))
-        entered[one.kind, *whose] = number
+        left = False
+        if one.kind in OTHER_STATES:
+            whose = one.component, one.of("session")
+            since = entered.get((one.kind, *whose), -1)
+            left = any(entered.get((other, *whose), -1) > since for other in OTHER_STATES[one.kind])
+            entered[one.kind, *whose] = number
         if at is not None and not left and _repeats(found[at], one):
             before = found[at]
             last_ms = max(before.last_ms, last_ms)

@@ -18,9 +18,10 @@ from holdfast.explain.said import NOTHING_TOLD, Said, Told
 from holdfast.explain.split import Range
 from holdfast.explain.sweep import Mode
 
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024
+"""Read, swept and searched while it is in a processor's own cache."""
 STEP_BYTES = 64 * 1024
-LONG_BYTES = 4 * BLOCK_BYTES
+LONG_BYTES = 16 * 1024 * 1024
 """A record or a line that is longer is not kept together."""
 PROSE_BYTES_MAX = 64 * 1024 * 1024
 """What is longer was not written by a person."""
