@@ -14,7 +14,6 @@ class Struck:
 
 hear_interrupts()
 Struck()
-print("lost", flush=True)
 for _ in range(1000):
     time.sleep(0.01)
 print("went on")
@@ -37,7 +36,7 @@ def _run(code: str) -> "subprocess.CompletedProcess[str]":
 
 def test_an_interruption_that_a_finalizer_swallows_is_heard() -> None:
     done = _run(_STRUCK)
-    assert done.stdout == "lost\n"
+    assert done.stdout == ""
     assert done.returncode == -signal.SIGINT
 
 
