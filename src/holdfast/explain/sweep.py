@@ -153,7 +153,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
             if mode == 2:
                 fits = 0
             else:
-                # As the last record did? That takes a third of the time that it takes to see where each byte leads to.
+                # As the last record did? That is seen sooner than where each byte leads to.
                 same = 0
                 most = min(known_size, size - at)
                 while same < most and alike[data[(at + same) & UNSIGNED]] == alike[data[(known + same) & UNSIGNED]]:
