@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.jobs import Jobs, until
 from tests.cluster.sightings import sweep
-from tests.cluster.up import HOLDFAST, Up, refusal, started, status
+from tests.cluster.up import HOLDFAST, Up, refusal, started
 from tests.cluster.up import holdfast as run
 from tests.waiting import eventually
 
@@ -116,7 +116,7 @@ def test_ctrl_c_leaves_nothing_behind(scene: Scene) -> None:
         eventually(lambda: list(scene.copies.glob("holdfast-explain-*/*.log")), 60, "copies")
         os.kill(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
-    assert status(process) == 130
+    assert process.returncode == 130
     scene.check_tidy()
 
 

@@ -29,11 +29,6 @@ def refusal(answer: subprocess.CompletedProcess[str]) -> str:
     return said
 
 
-def status(process: "subprocess.Popen[Any]") -> int:
-    """As a shell shows it: Python ends itself by SIGINT, which is 130 too, if that has struck within `exec`."""
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
-
-
 class Up:
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -13,7 +13,6 @@ import pytest
 
 from holdfast.explain.page.data import data
 from tests.cluster.sightings import children_of, command_of, environment_of, pids
-from tests.cluster.up import status
 from tests.explain.asked import asked
 from tests.explain.situations import NO_LOGS, RESET, at, quiet, stall
 from tests.explain.test_page import told_by
@@ -120,7 +119,7 @@ def test_ctrl_c_while_spark_starts_leaves_nothing_behind(tmp_path: Path, stage: 
         eventually(lambda: any(stage in command_of(pid)[0] for pid in children_of(process.pid)), 60, stage)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
-    assert status(process) == 130
+    assert process.returncode == 130
     assert (stdout, stderr.strip()) == (b"", b"")
     assert ours() == []
     assert list(temporary.iterdir()) == []

@@ -7,11 +7,12 @@ exception of, it is shown and forgotten, and the command goes on as if nobody ha
 import _thread
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
+INTERRUPTED = 130
 AGAIN_S = 0.05
 """Not at once: that would be within this hook, where it is lost as well."""
 
@@ -19,6 +20,13 @@ AGAIN_S = 0.05
 def hear_interrupts() -> None:
     """From now on, one that is lost is raised again. For a process that is one command."""
     sys.unraisablehook = _heard
+
+
+def exit_interrupted() -> NoReturn:
+    """With 130, whatever was struck. Python remembers an interruption that has come through `exec`, by which classes are made
+    while modules are loaded, and would end itself by a signal though it was caught. The next `exec` makes it forget."""
+    exec("")
+    sys.exit(INTERRUPTED)
 
 
 def _heard(lost: "UnraisableHookArgs") -> None:

@@ -10,7 +10,7 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.interrupts import hear_interrupts
+from holdfast.cli.interrupts import exit_interrupted, hear_interrupts
 from holdfast.cli.plain import plain
 from holdfast.errors import HoldfastError
 
@@ -73,7 +73,7 @@ def main() -> None:
     try:
         holdfast.main(standalone_mode=False)
     except click.Abort:
-        sys.exit(130)
+        exit_interrupted()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -81,7 +81,7 @@ def main() -> None:
         click.echo(f"holdfast: {plain(str(error))}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        sys.exit(130)
+        exit_interrupted()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
