@@ -44,7 +44,7 @@ test-delta: java $(SET_UP) ## the sink for Delta tables, with the newest Spark t
 	@PYTHONPATH=$(DELTA_SPARK) $(BIN)/python -m pytest tests/sinks -k delta
 
 test-fast: $(SET_UP) ## what needs no server, within a minute
-	@$(BIN)/python -m pytest tests/unit tests/property tests/sim tests/contract -m "not real and not slow and not live"
+	@$(BIN)/python -m pytest -m "not real and not slow and not live"
 
 check: $(SET_UP) ## format, lint, strict types, import rules
 	@$(BIN)/ruff format --check .

@@ -21,7 +21,7 @@ from drain3.masking import MaskingInstruction
 from drain3.template_miner_config import TemplateMinerConfig
 
 from holdfast.explain.library import library
-from holdfast.explain.sweep import Mode, sweep
+from holdfast.explain.scan.record_scan import Mode, sweep
 from tests.explain.scene import ROUTINE
 
 LOGHUB = ("Zookeeper", "Spark")

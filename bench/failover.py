@@ -19,8 +19,8 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from holdfast.zk.embedded import Ensemble, Settings
-from tests.cluster.nodes import Node, node
-from tests.waiting import eventually
+from tests.harness.cluster.nodes import Node, node
+from tests.harness.waiting import eventually
 
 ROUNDS = 10
 TIMEOUT_S = 10.0

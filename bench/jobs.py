@@ -18,19 +18,19 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.failover import CLUSTER, TICK_S, Replaceable
+from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import SCHEMA, encode
+from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Lease, Report, Spec, State, Wanted
-from holdfast.model.names import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase
-from holdfast.model.records import NodeRecord
-from holdfast.zk.client import Client, Committed, Create, Operation, SetData
-from holdfast.zk.client import State as Session
 from holdfast.zk.embedded import Ensemble, Settings
-from holdfast.zk.network import connect_by
-from holdfast.zk.paths import Paths
-from holdfast.zk.settings import Ensemble as Servers
-from holdfast.zk.submission import NameRecord, RequestRecord
-from tests.waiting import eventually
+from holdfast.zk.kazoo_transport import connect_by
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.records.submission import NameRecord, RequestRecord
+from holdfast.zk.session.client import Client, Committed, Create, Operation, SetData
+from holdfast.zk.session.client import State as Session
+from holdfast.zk.session.connection_settings import Ensemble as Servers
+from tests.harness.waiting import eventually
 
 SIZES = (100, 1000)
 ROUNDS = 5

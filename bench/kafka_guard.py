@@ -15,10 +15,10 @@ from statistics import median
 from bench.spark import figure
 from holdfast.kafka import Client, Kind, Memory, Partition, Position, client_of, judge, remember
 from holdfast.kafka.broker import look
-from holdfast.kafka.saved import Saved
-from tests.kafka.brokers import Brokers, kraft_brokers
-from tests.kafka.topic import SETTLE_S, Topic
-from tests.waiting import eventually
+from holdfast.kafka.check.checkpoint_offsets import Saved
+from tests.harness.kafka.brokers import Brokers, kraft_brokers
+from tests.harness.kafka.topic import SETTLE_S, Topic
+from tests.harness.waiting import eventually
 
 PARTITIONS = 1000
 ROUNDS = 7

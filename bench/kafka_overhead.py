@@ -17,11 +17,11 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from bench.spark import PATIENCE_S, Cluster, computed_s, figure
-from tests.cluster.sightings import children_of, command_of
-from tests.kafka.brokers import kraft_brokers
-from tests.kafka.jars import connector_jars
-from tests.kafka.topic import Topic
-from tests.waiting import eventually
+from tests.harness.cluster.process_witness import children_of, command_of
+from tests.harness.kafka.brokers import kraft_brokers
+from tests.harness.kafka.jars import connector_jars
+from tests.harness.kafka.topic import Topic
+from tests.harness.waiting import eventually
 
 WINDOW_S = 3.0
 ROUNDS = 40
@@ -67,7 +67,7 @@ def _sentry(cluster: Cluster) -> int:
     def found() -> int | None:
         driver = cluster.shown("busy")["driver_pid"]
         own = children_of(driver) if driver is not None else []
-        return next((pid for pid in own if "holdfast.sentry" in command_of(pid)), None)
+        return next((pid for pid in own if "holdfast.kafka.monitor" in command_of(pid)), None)
 
     return eventually(found, PATIENCE_S, "the guard runs")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
-from holdfast.node.evacuation import holder
-from tests.waiting import eventually
+from holdfast.node.drain import holder
+from tests.harness.waiting import eventually
 
 SCRIPTS = Path(__file__).with_name("scripts")
 HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.spark import PATIENCE_S, SAME_CONF, Cluster, bare, figure
-from tests.waiting import eventually
+from tests.harness.waiting import eventually
 
 ROUNDS = 5
 SCRIPT = "first_batch.py"

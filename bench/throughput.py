@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 
 from bench.spark import PATIENCE_S, SAME_CONF, Cluster, bare, computed_s, figure
-from tests.cluster.sightings import children_of, stat_of
-from tests.waiting import eventually
+from tests.harness.cluster.process_witness import children_of, stat_of
+from tests.harness.waiting import eventually
 
 PAIRS = 3
 """Of drivers: two Javas that run the same program need not have compiled it equally well."""

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 
@@ -16,6 +17,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # a hundred nodes of a few seconds each need none; `test_archive` makes one
 
+READY_S = 60.0
 _REPORTED = pytest.StashKey[list[str]]()
 
 
@@ -61,3 +63,30 @@ def server(single: Ensemble) -> Server:
 def root() -> str:
     """A path that no other test uses."""
     return f"/t{secrets.token_hex(6)}"
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """Three servers with a tick of one second, whose disks can be stalled where there is a compiler."""
+    settings = Settings(tick_ms=1000, faults=shutil.which("cc") is not None)
+    # With a space, because people have such directories.
+    ensemble = Ensemble(tmp_path_factory.mktemp("three servers"), size=3, settings=settings)
+    try:
+        ensemble.start()
+        ensemble.wait_ready(READY_S)
+        yield ensemble
+    finally:
+        ensemble.stop()
+
+
+@pytest.fixture
+def hurt(ensemble: Ensemble) -> Iterator[Ensemble]:
+    """The ensemble, healthy; and healthy again afterwards, whatever the test did to its servers."""
+    ensemble.wait_ready(READY_S)
+    yield ensemble
+    for server in ensemble.servers:
+        server.release_disk()
+        if server.running:
+            server.resume()
+    ensemble.start()
+    ensemble.wait_ready(READY_S)

@@ -18,12 +18,12 @@ from bench.explain.logs import split, write_report, write_short, write_traces
 from bench.explain.memory import Peak
 from bench.explain.peers import seconds
 from bench.spark import figure
-from holdfast.explain.explain import answer
-from holdfast.explain.gathered import gathered
+from holdfast.explain.analyze import answer
 from holdfast.explain.inputs import inputs
 from holdfast.explain.library import library
-from holdfast.explain.pipeline import scanned
-from holdfast.explain.session import spark
+from holdfast.explain.spark.scan_job import scanned
+from holdfast.explain.spark.session import spark
+from holdfast.explain.timeline.merge import gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

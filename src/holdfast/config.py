@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Refused
-from holdfast.model.names import NodeId, is_name
-from holdfast.plan.keeping import Keep
-from holdfast.zk.settings import Digest, Ensemble, Tls, parse_connect
-from holdfast.zk.timing import Timing
+from holdfast.model.identifiers import NodeId, is_name
+from holdfast.plan.retention import Keep
+from holdfast.zk.session.connection_settings import Digest, Ensemble, Tls, parse_connect
+from holdfast.zk.session.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)

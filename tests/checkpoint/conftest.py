@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.checkpoint.real import FILES, SINKS, Place, spark
+from tests.harness.spark_checkpoints import FILES, SINKS, Place, spark
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.checkpoint.tree import crc_of
+from holdfast.checkpoint.file_tree import crc_of
 
 
 def _noise(data: bytes) -> bytes:

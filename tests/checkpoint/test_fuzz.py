@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.checkpoint import Verdict
-from holdfast.checkpoint.tree import crc_of
+from holdfast.checkpoint.file_tree import crc_of
 from tests.checkpoint.damage import REMOVED, SWAPPED, Damage, damages
-from tests.checkpoint.real import Place, resumed
+from tests.harness.spark_checkpoints import Place, resumed
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.checkpoint import KnownQuery, Query, Sink, Verdict, judge
-from holdfast.checkpoint.examine import examine
-from holdfast.checkpoint.known import Known
-from tests.checkpoint.trees import checkpoint, tree
+from holdfast.checkpoint.examination import examine
+from holdfast.checkpoint.known_queries import Known
+from tests.harness.checkpoint_trees import checkpoint, tree
 
 FILES = KnownQuery("/c/query-1", "words", "parquet", "/out", batch_id=3)
 WHOLE = examine(tree(checkpoint(5)))

@@ -1,15 +1,5 @@
-"""A cluster laid out by hand, on a real ZooKeeper, for each test."""
+"""Fixture `cluster`: a cluster whose znodes the test writes itself."""
 
-from pathlib import Path
+from tests.harness.fixtures import cluster
 
-import pytest
-
-from holdfast.zk.embedded import Server
-from tests.cli.laid_out import LaidOut
-
-
-@pytest.fixture
-def cluster(server: Server, root: str, tmp_path: Path) -> LaidOut:
-    cluster = LaidOut(server.client_port, root, tmp_path / "storage")
-    cluster.found()
-    return cluster
+__all__ = ["cluster"]

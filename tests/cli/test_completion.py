@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.session import CONNECT_S
-from tests.cli.laid_out import LaidOut
-from tests.cluster.up import holdfast
+from holdfast.client.session import CONNECT_S
+from tests.harness.cluster.command import holdfast
+from tests.harness.prepared_cluster import LaidOut
 
 TRIES = 5
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.names import JobId, NodeId
+from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.phase import Phase
-from tests.cli.command import answer, refusal, run, started, told
-from tests.cli.laid_out import SECRET, LaidOut
-from tests.cli.node_stub import Attempts, serving
-from tests.proxy import Proxy
+from tests.harness.command_line import answer, refusal, run, started, told
+from tests.harness.node_stub import Attempts, serving
+from tests.harness.prepared_cluster import SECRET, LaidOut
+from tests.harness.tcp_proxy import Proxy
 
 pytestmark = pytest.mark.real
 

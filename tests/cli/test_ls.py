@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.model.codec import encode
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Progress, Spec
-from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.zk.client import Client
-from holdfast.zk.jobs import read_jobs
-from holdfast.zk.submission import submit
-from tests.cli.command import answer, asked, refusal, run
-from tests.cli.laid_out import LaidOut
+from holdfast.zk.records.job_reader import read_jobs
+from holdfast.zk.records.submission import submit
+from holdfast.zk.session.client import Client
+from tests.harness.command_line import answer, asked, refusal, run
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 

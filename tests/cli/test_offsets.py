@@ -9,17 +9,17 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from holdfast.cli.offsets import print_lost
+from holdfast.cli.render.offsets import print_lost
 from holdfast.kafka import Finding, Kind, Weight
-from holdfast.kafka.choice import Loss, Lost, choice_in, encoded
-from holdfast.kafka.finding import Consequence
+from holdfast.kafka.check.offset_finding import Consequence
+from holdfast.kafka.check.operator_choice import Loss, Lost, choice_in, encoded
 from holdfast.model.job import Desired
 from holdfast.model.phase import Phase
 from holdfast.storage import KAFKA_CHOICE, KAFKA_LOST, Claims
-from tests.checkpoint.trees import commit, lay_out, offsets
-from tests.cli.command import answer, asked, refusal, run
-from tests.cli.laid_out import LaidOut
-from tests.cli.test_steer import word
+from tests.cli.test_job_control import word
+from tests.harness.checkpoint_trees import commit, lay_out, offsets
+from tests.harness.command_line import answer, asked, refusal, run
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 

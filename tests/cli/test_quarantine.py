@@ -9,14 +9,14 @@ import pytest
 
 from holdfast.errors import HoldfastError, Refused
 from holdfast.model.codec import decode, encode
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Wanted
-from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.zk.client import Client, Create
-from holdfast.zk.quarantine import discard, release
-from tests.cli.command import answer, asked, refusal, run
-from tests.cli.laid_out import LaidOut
-from tests.cluster.up import HOLDFAST
+from holdfast.zk.records.quarantine import discard, release
+from holdfast.zk.session.client import Client, Create
+from tests.harness.cluster.command import HOLDFAST
+from tests.harness.command_line import answer, asked, refusal, run
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 

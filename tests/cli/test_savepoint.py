@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.phase import Phase
-from tests.cli.command import answer, asked, refusal, run
-from tests.cli.laid_out import LaidOut
+from tests.harness.command_line import answer, asked, refusal, run
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from holdfast.errors import Refused
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Progress
-from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.zk.client import Client
-from holdfast.zk.jobs import find_job
-from tests.cli.command import answer, asked, refusal, run
-from tests.cli.laid_out import LaidOut
+from holdfast.zk.records.job_reader import find_job
+from holdfast.zk.session.client import Client
+from tests.harness.command_line import answer, asked, refusal, run
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 

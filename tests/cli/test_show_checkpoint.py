@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.checkpoint import Known, KnownQuery
 from holdfast.storage import Claims
-from tests.checkpoint.trees import checkpoint, lay_out, with_state
-from tests.cli.command import answer, asked
-from tests.cli.laid_out import LaidOut
+from tests.harness.checkpoint_trees import checkpoint, lay_out, with_state
+from tests.harness.command_line import answer, asked
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 

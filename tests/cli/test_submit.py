@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.codec import decode
+from holdfast.model.identifiers import JobId, is_name
 from holdfast.model.job import Progress, Spec
-from holdfast.model.names import JobId, is_name
 from holdfast.model.phase import Phase
-from tests.cli.command import answer, asked, refusal, run, started, told
-from tests.cli.laid_out import LaidOut
-from tests.cluster.up import HOLDFAST
-from tests.waiting import eventually
+from tests.harness.cluster.command import HOLDFAST
+from tests.harness.command_line import answer, asked, refusal, run, started, told
+from tests.harness.prepared_cluster import LaidOut
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.real
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.codec import decode
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec, Wanted
-from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
 from holdfast.model.versions import Versions
-from tests.cli.command import answer, refusal, run
-from tests.cli.laid_out import LaidOut
+from tests.harness.command_line import answer, refusal, run
+from tests.harness.prepared_cluster import LaidOut
 
 pytestmark = pytest.mark.real
 JOB = JobId("j1")

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast.local.processes import ProcessName
-from tests.cluster.nodes import Node, node
-from tests.cluster.up import Up, holdfast, started
-from tests.waiting import eventually
+from holdfast.local.process_identity import ProcessName
+from tests.harness.cluster.command import Up, holdfast, started
+from tests.harness.cluster.nodes import Node, node
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.real
 

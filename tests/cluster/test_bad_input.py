@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from holdfast.zk.embedded import Ensemble, Settings
-from tests.cluster.nodes import FAST, configuration, node
-from tests.cluster.up import holdfast, refusal
-from tests.waiting import eventually
+from tests.harness.cluster.command import holdfast, refusal
+from tests.harness.cluster.nodes import FAST, configuration, node
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.real
 

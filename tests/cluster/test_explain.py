@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.jobs import Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.up import HOLDFAST, Up, refusal, started
-from tests.cluster.up import holdfast as run
-from tests.waiting import eventually
+from tests.harness.cluster.command import HOLDFAST, Up, refusal, started
+from tests.harness.cluster.command import holdfast as run
+from tests.harness.cluster.jobs import Jobs, until
+from tests.harness.cluster.process_witness import sweep
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.cluster.nodes import FAST, node
-from tests.cluster.up import holdfast
-from tests.waiting import eventually
+from tests.harness.cluster.command import holdfast
+from tests.harness.cluster.nodes import FAST, node
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.real
 

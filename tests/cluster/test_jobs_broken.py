@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from tests.cluster.jobs import Jobs, until
-from tests.cluster.sightings import Sightings, sweep
-from tests.cluster.streams import Feeder, Stream
-from tests.cluster.up import Up, holdfast, refusal, started
+from tests.harness.cluster.command import Up, holdfast, refusal, started
+from tests.harness.cluster.jobs import Jobs, until
+from tests.harness.cluster.process_witness import Sightings, sweep
+from tests.harness.cluster.streams import Feeder, Stream
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.jobs import FIRST_BATCH_S, Jobs, until
-from tests.cluster.sightings import Sightings, sweep
-from tests.cluster.streams import Feeder, Stream, output_of
-from tests.cluster.up import Up, paused, started
+from tests.harness.cluster.command import Up, paused, started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, Jobs, until
+from tests.harness.cluster.process_witness import Sightings, sweep
+from tests.harness.cluster.streams import Feeder, Stream, output_of
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

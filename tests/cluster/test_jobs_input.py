@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import SCRIPTS, Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.up import Up, holdfast, paused, refusal, started
-from tests.waiting import eventually
+from tests.harness.cluster.command import Up, holdfast, paused, refusal, started
+from tests.harness.cluster.jobs import SCRIPTS, Jobs, until
+from tests.harness.cluster.process_witness import sweep
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 

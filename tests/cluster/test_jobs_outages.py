@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.cluster.jobs import Jobs, until
-from tests.cluster.machines import MARGIN_S, SESSION_TIMEOUT_S, SYNC_LIMIT, TICK_S, Machine, Servers, connected_to
-from tests.cluster.sightings import Life, Sightings, sweep
-from tests.cluster.streams import Feeder, Stream, output_of
-from tests.waiting import eventually
+from tests.harness.cluster.jobs import Jobs, until
+from tests.harness.cluster.machines import MARGIN_S, SESSION_TIMEOUT_S, SYNC_LIMIT, TICK_S, Machine, Servers, connected_to
+from tests.harness.cluster.process_witness import Life, Sightings, sweep
+from tests.harness.cluster.streams import Feeder, Stream, output_of
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.zk import session_file
-from tests.cluster.jobs import FIRST_BATCH_S, Jobs, until
-from tests.cluster.sightings import Life, Sightings, stat_of, sweep
-from tests.cluster.streams import Attempt, Feeder, Stream
-from tests.cluster.up import Up, holdfast, paused, started
-from tests.waiting import eventually
+from holdfast.zk.session import session_file
+from tests.harness.cluster.command import Up, holdfast, paused, started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, Jobs, until
+from tests.harness.cluster.process_witness import Life, Sightings, stat_of, sweep
+from tests.harness.cluster.streams import Attempt, Feeder, Stream
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.jobs import ENDED, FIRST_BATCH_S, SCRIPTS, SPARK, Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.streams import Feeder
-from tests.cluster.up import started
+from tests.harness.cluster.command import started
+from tests.harness.cluster.jobs import ENDED, FIRST_BATCH_S, SCRIPTS, SPARK, Jobs, until
+from tests.harness.cluster.process_witness import sweep
+from tests.harness.cluster.streams import Feeder
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import FIRST_BATCH_S, Jobs, until
-from tests.cluster.sightings import Sightings, sweep
-from tests.cluster.standalone import LOOPBACK, Standalone
-from tests.cluster.streams import Feeder, Stream, output_of
-from tests.cluster.up import Up, started
-from tests.waiting import eventually
+from tests.harness.cluster.command import Up, started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, Jobs, until
+from tests.harness.cluster.process_witness import Sightings, sweep
+from tests.harness.cluster.spark_standalone import LOOPBACK, Standalone
+from tests.harness.cluster.streams import Feeder, Stream, output_of
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

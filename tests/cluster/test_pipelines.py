@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from tests.cluster.jobs import FIRST_BATCH_S, Jobs, until
-from tests.cluster.sightings import Sightings, sweep
-from tests.cluster.streams import output_of
-from tests.cluster.up import started
-from tests.job.drivers import EXAMPLES
-from tests.job.test_pipeline import FILES, readings_in
+from tests.driver.test_declarative_pipeline import FILES, readings_in
+from tests.harness.cluster.command import started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, Jobs, until
+from tests.harness.cluster.process_witness import Sightings, sweep
+from tests.harness.cluster.streams import output_of
+from tests.harness.drivers import EXAMPLES
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

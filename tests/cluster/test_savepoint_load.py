@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.jobs import FIRST_BATCH_S, SCRIPTS, Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.up import started
+from tests.harness.cluster.command import started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SCRIPTS, Jobs, until
+from tests.harness.cluster.process_witness import sweep
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

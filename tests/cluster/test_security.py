@@ -24,16 +24,16 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import make_acl, make_digest_acl
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.zk.client import Committed, Create, Delete, NoAuth, Rejected, SetData, State
 from holdfast.zk.embedded import Ensemble, ServerTls, Settings
 from holdfast.zk.embedded.ports import LOOPBACK
-from holdfast.zk.network import NetworkClient
-from holdfast.zk.settings import Digest, Tls
-from holdfast.zk.settings import Ensemble as Address
-from tests.cluster.nodes import Node, configuration, node
-from tests.cluster.test_embedded_tls import write_key_store
-from tests.cluster.up import HOLDFAST
-from tests.waiting import eventually, soon
+from holdfast.zk.kazoo_transport import NetworkClient
+from holdfast.zk.session.client import Committed, Create, Delete, NoAuth, Rejected, SetData, State
+from holdfast.zk.session.connection_settings import Digest, Tls
+from holdfast.zk.session.connection_settings import Ensemble as Address
+from tests.harness.cluster.command import HOLDFAST
+from tests.harness.cluster.nodes import Node, configuration, node
+from tests.harness.waiting import eventually, soon
+from tests.zk.embedded.test_tls import write_key_store
 
 with warnings.catch_warnings():
     # The library warns about its own old algorithms as soon as it is imported.
@@ -276,7 +276,12 @@ def test_a_locked_key_with_the_wrong_password_is_refused_and_neither_password_is
     assert "hunter" not in str(refused.value)
 
 
-ASK = "import sys; from pathlib import Path; from holdfast.zk.settings import Tls; Tls(*map(Path, sys.argv[1:])).context()"
+ASK = """
+import sys
+from pathlib import Path
+from holdfast.zk.session.connection_settings import Tls
+Tls(*map(Path, sys.argv[1:])).context()
+"""
 
 
 def test_a_locked_key_without_a_password_is_refused_and_no_daemon_waits_for_somebody_to_type(files: Files) -> None:

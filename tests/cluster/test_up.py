@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast.local.node import SESSION_TIMEOUT_S
-from holdfast.local.processes import ProcessName
-from holdfast.zk import session_file
-from tests.cluster.up import HOLDFAST, Up, Witness, holdfast, kill_and_see_it_return, paused, started
-from tests.waiting import eventually
+from holdfast.local.local_node import SESSION_TIMEOUT_S
+from holdfast.local.process_identity import ProcessName
+from holdfast.zk.session import session_file
+from tests.harness.cluster.command import HOLDFAST, Up, Witness, holdfast, kill_and_see_it_return, paused, started
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 

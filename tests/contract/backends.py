@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from holdfast.zk import settings
-from holdfast.zk.client import Client, State, Wake
 from holdfast.zk.embedded import Server
-from holdfast.zk.farewell import close_session
-from holdfast.zk.network import NetworkClient
-from tests.proxy import Proxy
+from holdfast.zk.kazoo_transport import NetworkClient
+from holdfast.zk.session import connection_settings
+from holdfast.zk.session.client import Client, State, Wake
+from holdfast.zk.session.close_session import close_session
+from tests.harness.tcp_proxy import Proxy
 from tests.sim.world import World
 from tests.sim.zk.client import SimClient
 
@@ -150,7 +150,7 @@ class RealBackend:
         return self._runner.run(coroutine)
 
     def connect(self, wake: Wake, *, timeout_s: float = TIMEOUT_S, patience_s: float | None = None) -> NetworkClient:
-        address = settings.Ensemble((("127.0.0.1", self._proxy.port),), session_timeout_s=timeout_s)
+        address = connection_settings.Ensemble((("127.0.0.1", self._proxy.port),), session_timeout_s=timeout_s)
         self._clients.append(NetworkClient(address, wake, patience_s=patience_s))
         return self._clients[-1]
 

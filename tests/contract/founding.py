@@ -1,11 +1,11 @@
 """A cluster's znodes, for tests that need no nodes."""
 
+from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import SCHEMA, encode
+from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Spec
-from holdfast.model.names import NodeId
-from holdfast.model.records import NodeRecord
-from holdfast.zk.client import Client, Create
-from holdfast.zk.paths import Paths
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.session.client import Client, Create
 from tests.contract.backends import Backend, connected
 
 SPEC = Spec(name="words", script="words.py", blob="0" * 64, arguments=("a b", "ü"), conf=(("spark.x", "1"),))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.zk.client import (
+from holdfast.zk.session.client import (
     BadVersion,
     Check,
     Client,

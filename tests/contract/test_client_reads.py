@@ -6,7 +6,19 @@ import random
 import pytest
 
 from holdfast.errors import SessionEnded, Unavailable
-from holdfast.zk.client import ANY_PATH, Client, Committed, Create, Delete, Found, Operation, Read, SetData, State, Znode
+from holdfast.zk.session.client import (
+    ANY_PATH,
+    Client,
+    Committed,
+    Create,
+    Delete,
+    Found,
+    Operation,
+    Read,
+    SetData,
+    State,
+    Znode,
+)
 from tests.contract.backends import Backend, connected, until
 
 MANY = 700

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
-from holdfast.zk.client import Client, Committed, Create, Operation, State
+from holdfast.zk.session.client import Client, Committed, Create, Operation, State
 from tests.contract.backends import TIMEOUT_S, Backend, Bell, connected, until
 
 TRIES = 5

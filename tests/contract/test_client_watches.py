@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.zk.client import Client, Committed, Create, Delete, NoNode, Operation, SetData, State
+from holdfast.zk.session.client import Client, Committed, Create, Delete, NoNode, Operation, SetData, State
 from tests.contract.backends import Backend, Bell, connected, until
 
 QUIET_S = 0.5

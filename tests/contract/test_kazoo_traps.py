@@ -11,18 +11,18 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
-from holdfast.model.names import NodeId
-from holdfast.zk.client import ANY_PATH, Committed, Create, Read, SessionId, State, Znode
-from holdfast.zk.election import Election
+from holdfast.model.identifiers import NodeId
 from holdfast.zk.embedded import Server
-from holdfast.zk.farewell import close_session
-from holdfast.zk.network import NetworkClient
-from holdfast.zk.network.packets import AskZxid, ReadMany, SetWatches
-from holdfast.zk.paths import Paths
-from holdfast.zk.settings import Digest, Ensemble
+from holdfast.zk.kazoo_transport import NetworkClient
+from holdfast.zk.kazoo_transport.packets import AskZxid, ReadMany, SetWatches
+from holdfast.zk.leadership.election import Election
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.session.client import ANY_PATH, Committed, Create, Read, SessionId, State, Znode
+from holdfast.zk.session.close_session import close_session
+from holdfast.zk.session.connection_settings import Digest, Ensemble
 from tests.contract.backends import PATIENCE_S
-from tests.proxy import Proxy
-from tests.waiting import soon
+from tests.harness.tcp_proxy import Proxy
+from tests.harness.waiting import soon
 
 pytestmark = pytest.mark.real
 

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.leader.leader import Leader, Pace
+from holdfast.leader.loop import Leader, Pace
 from holdfast.model.codec import decode, encode
+from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Ending, Outcome, Report, Spec, State
-from holdfast.model.names import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase
-from holdfast.plan.keeping import Keep
+from holdfast.plan.retention import Keep
 from holdfast.runner.lease import LeaseHold, LeaseLost, NotOurs, Run
-from holdfast.zk.client import Client, Create, Delete, NoNode, SetData
-from holdfast.zk.paths import Paths
-from holdfast.zk.reign import Reign
-from holdfast.zk.submission import submit, want
+from holdfast.zk.leadership.leadership import Reign
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.records.submission import submit, want
+from holdfast.zk.session.client import Client, Create, Delete, NoNode, SetData
 from tests.contract.backends import Backend, connected
 from tests.contract.founding import SPEC, founded, with_node
 
@@ -193,9 +193,9 @@ def test_a_decision_from_a_missing_lease_fails_if_the_lease_was_taken_meanwhile(
         hold = await cluster.runner(1)
         await hold.take(wall=1.0, failsafe=())
         await want(cluster.client, cluster.paths, JOB, Desired.RUN)
-        from holdfast.leader.apply import Apply
+        from holdfast.leader.transactions import Apply
         from holdfast.plan import Settle
-        from holdfast.zk.outcome import Conflict
+        from holdfast.zk.leadership.write_outcome import Conflict
 
         seen = cluster.leader.observer.sight(JOB)
         assert seen is not None and isinstance(seen.view.state, State)
@@ -299,7 +299,7 @@ def test_a_cancelled_job_whose_znodes_were_put_back_by_hand_does_not_run(backend
 
 
 def encode_name() -> bytes:
-    from holdfast.zk.submission import NameRecord
+    from holdfast.zk.records.submission import NameRecord
 
     return encode(NameRecord(JOB))
 

@@ -7,13 +7,13 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.model.codec import decode
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec, State
-from holdfast.model.names import JobId
 from holdfast.model.phase import Phase
-from holdfast.zk.client import Client, Operation
-from holdfast.zk.client import State as SessionState
-from holdfast.zk.paths import Paths
-from holdfast.zk.submission import submit, want
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.records.submission import submit, want
+from holdfast.zk.session.client import Client, Operation
+from holdfast.zk.session.client import State as SessionState
 from tests.contract.backends import Backend, until
 from tests.contract.founding import SPEC, founded
 

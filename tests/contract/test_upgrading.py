@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import Refused
+from holdfast.model.identifiers import Attempt, NodeId
 from holdfast.model.job import Desired, Ending, Outcome, Progress
-from holdfast.model.names import Attempt, NodeId
 from holdfast.model.phase import Phase
 from holdfast.model.versions import Versions
 from holdfast.runner.lease import LeaseHold, Run, Taken
-from holdfast.zk.submission import submit, want
-from holdfast.zk.upgrade import Change, read_versions, upgrade
+from holdfast.zk.records.submission import submit, want
+from holdfast.zk.records.upgrade import Change, read_versions, upgrade
 from tests.contract.backends import Backend, connected
 from tests.contract.founding import SPEC
 from tests.contract.test_leading import JOB, Cluster, play, started

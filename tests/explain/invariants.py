@@ -5,7 +5,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from holdfast.explain.answer import Answer
+from holdfast.explain.report.answer import Answer
 from tests.explain.mutations import Mutant
 
 KEYS = {"summary", "diagnoses", "components", "counts", "lives", "bursts", "looks", "notes"}

@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from holdfast.explain.page.data import data
-from tests.cluster.sightings import children_of, command_of, environment_of, pids
-from tests.explain.asked import asked
+from holdfast.explain.report.html.data import data
+from tests.explain.report.test_html import told_by
 from tests.explain.situations import NO_LOGS, RESET, at, quiet, stall
-from tests.explain.test_page import told_by
-from tests.waiting import eventually
+from tests.harness.cluster.process_witness import children_of, command_of, environment_of, pids
+from tests.harness.explain_in_process import asked
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.explain.asked import asked
 from tests.explain.corpus import CASES, SEEDS
 from tests.explain.scene import Scene
+from tests.harness.explain_in_process import asked
 
 
 def test_precision_and_recall_over_a_labelled_corpus(tmp_path: Path, report: Callable[[str], None]) -> None:

@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from holdfast.cli.explained import show
-from holdfast.explain import scan as scanning
-from holdfast.explain.answer import Answer
-from holdfast.explain.explain import answer
-from holdfast.explain.gathered import gathered
+from holdfast.cli.render.diagnosis import show
+from holdfast.explain import range_scan as scanning
+from holdfast.explain.analyze import answer
 from holdfast.explain.inputs import Input, inputs
 from holdfast.explain.library import library
-from holdfast.explain.looks import LOOKS_MAX
-from holdfast.explain.page import page
-from holdfast.explain.scan import scan
-from holdfast.explain.split import Range, tasks
-from holdfast.explain.table import events_table
-from holdfast.explain.trace import trace
+from holdfast.explain.range_scan import scan
+from holdfast.explain.report.answer import Answer
+from holdfast.explain.report.html import page
+from holdfast.explain.report.parquet import events_table
+from holdfast.explain.report.perfetto import trace
+from holdfast.explain.scan.ranges import Range, tasks
+from holdfast.explain.scan.templates import LOOKS_MAX
+from holdfast.explain.timeline.merge import gathered
 from tests.explain.invariants import contract_is_kept, counts_add_up, evidence_stands_where_it_is_said_to
 from tests.explain.mutations import Mutant, mutants, seeds
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.explain import scan, shape
-from holdfast.explain.gathered import Gathered
+from holdfast.explain import range_scan
 from holdfast.explain.library import library
-from holdfast.explain.moment import moment, stamp
-from holdfast.explain.pattern import Pattern
-from holdfast.explain.split import Range
-from tests.explain.asked import asked, read
-from tests.explain.test_scan import log, summed
+from holdfast.explain.library.event_pattern import Pattern
+from holdfast.explain.library.timestamp import moment, stamp
+from holdfast.explain.scan import header_dfa
+from holdfast.explain.scan.ranges import Range
+from holdfast.explain.timeline.merge import Gathered
+from tests.explain.test_range_scan import log, summed
+from tests.harness.explain_in_process import asked, read
 
 LOOKING = b"2016-01-19 13:13:09,418 - INFO  [QuorumPeer[myid=1]:A@1] - LOOKING\n"
 
@@ -83,7 +84,7 @@ def test_a_record_ends_where_the_next_one_begins_though_that_is_in_another_range
     data += b"2016-01-19 13:13:09,418 INFO  a.B - EOFException\n"
     (tmp_path / "a.log").write_bytes(data)
     for end in (data.find(b"2016", 1), len(data) - 30, len(data)):
-        (found,) = scan.scan([Range(0, str(tmp_path / "a.log"), "", 0, end)], library(), compiled=False).ranges
+        (found,) = range_scan.scan([Range(0, str(tmp_path / "a.log"), "", 0, end)], library(), compiled=False).ranges
         assert all("cause" not in event.fields for event in found.own.events)
         assert "checkpoints-found" not in [event.kind for event in found.own.events]
 
@@ -129,7 +130,7 @@ def test_what_is_too_long_for_a_report_is_a_log_and_can_be_cut(tmp_path: Path, m
     data = (LOOKING + b"\n+---+---+\n|  a|  b|\n\n") * 50
     (tmp_path / "a.log").write_bytes(data)
     assert read(tmp_path / "a.log").counts.unparsed_lines == 100
-    monkeypatch.setattr(scan, "PROSE_BYTES_MAX", 1000)
+    monkeypatch.setattr(range_scan, "PROSE_BYTES_MAX", 1000)
     whole = summed(tmp_path / "a.log", len(data), len(data))
     assert (whole[0].records, whole[0].unparsed_lines) == (50, 0)  # type: ignore[attr-defined]
     assert summed(tmp_path / "a.log", len(data), 300) == whole
@@ -172,10 +173,10 @@ def test_half_a_pair_of_surrogates_in_json_can_be_written(tmp_path: Path) -> Non
 
 
 def test_colours_before_a_shape_are_no_part_of_it_unless_they_are() -> None:
-    table = shape.compiled(["\x1b[9", "99:99"])
+    table = header_dfa.compiled(["\x1b[9", "99:99"])
 
     def fits(text: bytes) -> int:
-        state, best = shape.FIRST, -1
+        state, best = header_dfa.FIRST, -1
         for byte in text:
             state = int(table.next[state, byte])
             best = int(table.fits[state]) if table.fits[state] >= 0 else best

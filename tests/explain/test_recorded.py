@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.explain.answer import Answer
-from holdfast.explain.happening import Happening
 from holdfast.explain.library import library
-from tests.explain.asked import asked
+from holdfast.explain.report.answer import Answer
+from holdfast.explain.timeline.occurrence import Happening
+from tests.harness.explain_in_process import asked
 
 RECORDED = Path(__file__).with_name("recorded")
 # What a machine's own names look like: see `record/keeping.py`.

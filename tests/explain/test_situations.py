@@ -3,7 +3,6 @@
 from datetime import timedelta
 from pathlib import Path
 
-from tests.explain.asked import asked
 from tests.explain.situations import (
     JOB_ALIVE,
     JOB_OLD,
@@ -18,6 +17,7 @@ from tests.explain.situations import (
     stall,
     zookeeper,
 )
+from tests.harness.explain_in_process import asked
 
 
 def written(directory: Path, **texts: str) -> list[Path]:

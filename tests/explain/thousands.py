@@ -3,12 +3,12 @@
 import random
 from collections import Counter
 
-from holdfast.explain.answer import Answer
-from holdfast.explain.clocks import clocks
-from holdfast.explain.component import Component
 from holdfast.explain.event import Event, Look
-from holdfast.explain.gathered import Counts, Gathered
-from holdfast.explain.happening import Happening
+from holdfast.explain.report.answer import Answer
+from holdfast.explain.timeline.clocks import clocks
+from holdfast.explain.timeline.component import Component
+from holdfast.explain.timeline.merge import Counts, Gathered
+from holdfast.explain.timeline.occurrence import Happening
 
 BEGIN_MS = 1_772_582_400_000
 _KINDS = (

@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 
+from holdfast.driver_protocol.environment import Environment
 from holdfast.errors import Refused
 from holdfast.job.arguments import Arguments, MissingArgument
 from holdfast.job.context import Context
-from holdfast.job.environment import Environment
 
 
 def test_names_take_the_next_word_or_what_follows_an_equals_sign() -> None:

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from holdfast.driver_protocol.environment import Environment
 from holdfast.errors import Refused
 from holdfast.job import context
-from holdfast.job.environment import Environment
 
 TOLD = {
     "HOLDFAST_JOB": "j-17",
@@ -54,15 +54,18 @@ def test_a_prompt_is_a_script_too(argv: list[str], job: str, monkeypatch: pytest
     assert context().job == job
 
 
+OWN = ("holdfast.driver", "holdfast.driver_protocol", "holdfast.job")
+
+
 def test_importing_it_is_light() -> None:
     """Neither PySpark nor anything of Holdfast but the errors; a script that needs neither pays for neither."""
     seen = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import holdfast.job.bootstrap, sys; print(*sys.modules)"],
+        [sys.executable, "-X", "importtime", "-c", "import holdfast.driver.bootstrap, sys; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
     modules = set(seen.stdout.split())
     assert not {name for name in modules if name.split(".")[0] in ("pyspark", "py4j", "kazoo", "asyncio", "structlog")}
-    of_holdfast = {name for name in modules if name.startswith("holdfast") and not name.startswith("holdfast.job")}
+    of_holdfast = {name for name in modules if name.startswith("holdfast") and not name.startswith(OWN)}
     assert of_holdfast == {"holdfast", "holdfast.errors"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.zk.embedded import Ensemble
-from tests.kafka.brokers import Brokers, kraft_brokers, zookeeper_brokers
+from tests.harness.kafka.brokers import Brokers, kraft_brokers, zookeeper_brokers
 
 
 @pytest.fixture(scope="package")

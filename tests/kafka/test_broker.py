@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, TopicPartition
 from holdfast.errors import Refused
 from holdfast.kafka import Client, Partition, client_of
 from holdfast.kafka.broker import BEYOND_EVERY_LOG, Look, look
-from holdfast.kafka.sighted import History, Sighted
+from holdfast.kafka.check.broker_snapshot import History, Sighted
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from tests.kafka.brokers import Brokers, kraft_brokers
-from tests.kafka.configuration import with_password_and_tls
-from tests.kafka.topic import SETTLE_S, Topic
-from tests.waiting import eventually
+from tests.harness.kafka.broker_files import with_password_and_tls
+from tests.harness.kafka.brokers import Brokers, kraft_brokers
+from tests.harness.kafka.topic import SETTLE_S, Topic
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 PASSWORD = "correct-horse"

@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 
 from bench.spark import environment, spark_submit
-from tests.cluster.jobs import FIRST_BATCH_S, SPARK, until
-from tests.kafka.brokers import Brokers
-from tests.kafka.jars import connector_jars
-from tests.kafka.topic import Topic
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SPARK, until
+from tests.harness.kafka.brokers import Brokers
+from tests.harness.kafka.jars import connector_jars
+from tests.harness.kafka.topic import Topic
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.up import started
-from tests.kafka.brokers import Brokers
-from tests.kafka.guarded import Guarded
-from tests.kafka.topic import SETTLE_S, Topic
-from tests.waiting import eventually
+from tests.harness.cluster.command import started
+from tests.harness.cluster.jobs import Jobs, until
+from tests.harness.cluster.process_witness import sweep
+from tests.harness.kafka.brokers import Brokers
+from tests.harness.kafka.guarded_job import Guarded
+from tests.harness.kafka.topic import SETTLE_S, Topic
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.cluster.jobs import Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.up import started
-from tests.kafka.brokers import Brokers, kraft_brokers
-from tests.kafka.guarded import Guarded
-from tests.kafka.topic import Topic
+from tests.harness.cluster.command import started
+from tests.harness.cluster.jobs import Jobs, until
+from tests.harness.cluster.process_witness import sweep
+from tests.harness.kafka.brokers import Brokers, kraft_brokers
+from tests.harness.kafka.guarded_job import Guarded
+from tests.harness.kafka.topic import Topic
 
 pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3600)]
 

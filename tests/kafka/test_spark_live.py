@@ -12,12 +12,12 @@ import pytest
 from holdfast.checkpoint import Query
 from holdfast.kafka import Kind, Memory, Partition, Position, judge, positions, remember, verdict
 from holdfast.storage import Checkpoints
-from tests.kafka.brokers import Brokers
-from tests.kafka.jars import connector_jars
-from tests.kafka.topic import Topic
+from tests.harness.kafka.brokers import Brokers
+from tests.harness.kafka.jars import connector_jars
+from tests.harness.kafka.topic import Topic
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
-SCRIPT = Path(__file__).parent / "scripts" / "read.py"
+SCRIPT = Path(__file__).parents[1] / "harness" / "kafka" / "scripts" / "read.py"
 SPARK_S = 280
 CONF = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.savepoint import Manifest, Savepoints, Source
-from holdfast.savepoint.files import Files, files_at
+from holdfast.savepoint.file_tree import Files, files_at
 from holdfast.savepoint.manifest import Damaged
 from holdfast.storage.location import parse
 from tests.storage.conftest import bucket, directory, location, s3_server

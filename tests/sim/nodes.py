@@ -3,14 +3,14 @@
 import random
 from typing import Any
 
+from holdfast.model.cluster_records import NodeRecord
+from holdfast.model.cluster_watermark import Sighting
 from holdfast.model.codec import SCHEMA
-from holdfast.model.names import NodeId
-from holdfast.model.records import NodeRecord
-from holdfast.model.sighting import Sighting
+from holdfast.model.identifiers import NodeId
 from holdfast.node.agent import Agent, NodeSettings
-from holdfast.zk.client import Connect, SessionId
-from holdfast.zk.paths import Paths
-from holdfast.zk.timing import Timing
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.session.client import Connect, SessionId
+from holdfast.zk.session.timing import Timing
 from tests.sim.world import World
 
 PATHS = Paths("sim")

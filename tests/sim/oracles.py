@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from holdfast.zk.client import Create, Operation, SetData, Stat
+from holdfast.zk.session.client import Create, Operation, SetData, Stat
 from tests.sim.nodes import PATHS, TIMEOUT_S, SimNode
 from tests.sim.world import World
 

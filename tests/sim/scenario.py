@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
-from holdfast.zk.client import Client, Committed, Create, SetData, State
+from holdfast.zk.session.client import Client, Committed, Create, SetData, State
 from tests.sim.world import World, replay
 
 NAMES = ("a", "b", "c")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.zk.client import Check, Committed, Create, Delete, Rejected, SetData, State
+from holdfast.zk.session.client import Check, Committed, Create, Delete, Rejected, SetData, State
 from tests.sim.test_simulated_sessions import connected, connected_to_a_follower
 from tests.sim.world import World
 from tests.sim.zk.client import SimClient

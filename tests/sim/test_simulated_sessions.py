@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.zk.client import Create, SetData, State
+from holdfast.zk.session.client import Create, SetData, State
 from tests.sim.scenario import NAMES, disturbed_counters
 from tests.sim.world import World
 from tests.sim.zk.client import SimClient

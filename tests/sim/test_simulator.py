@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from holdfast.zk.client import Create, State
+from holdfast.zk.session.client import Create, State
 from tests.sim.loop import TooManySteps
 from tests.sim.scenario import disturbed_counters
 from tests.sim.world import Stuck, World, replay

@@ -7,11 +7,11 @@ from typing import Any
 
 from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
 from holdfast.node.agent import Agent
-from holdfast.zk.client import Client, Committed, Connect, Create, Operation, Rejected, State, Wake, Znode
-from holdfast.zk.election import Election
-from holdfast.zk.outcome import Done, LeadershipLost, Outcome
-from holdfast.zk.reign import Reign
-from holdfast.zk.timing import Timing
+from holdfast.zk.leadership.election import Election
+from holdfast.zk.leadership.leadership import Reign
+from holdfast.zk.leadership.write_outcome import Done, LeadershipLost, Outcome
+from holdfast.zk.session.client import Client, Committed, Connect, Create, Operation, Rejected, State, Wake, Znode
+from holdfast.zk.session.timing import Timing
 from tests.sim.nodes import PATHS, TIMING
 
 

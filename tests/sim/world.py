@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from holdfast.zk.client import SessionId
+from holdfast.zk.session.client import SessionId
 from tests.sim.loop import STEPS_MAX, SimLoop
 from tests.sim.process import WALL_AT_START_S, Process, SimClock
 from tests.sim.trace import Trace

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
 
-from tests.sinks.database import server
+from tests.harness.postgres import server
 from tests.sinks.kinds import KINDS
 from tests.sinks.outputs import DeltaOutput, Output, ParquetOutput, PostgresOutput
 from tests.sinks.session import session

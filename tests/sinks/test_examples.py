@@ -9,8 +9,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.model.job import Ending
 from holdfast.runner.classify import classify
-from tests.job.drivers import EXAMPLES, WITHIN_S, Driver
-from tests.waiting import eventually
+from tests.harness.drivers import EXAMPLES, WITHIN_S, Driver
+from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 

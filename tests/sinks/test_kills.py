@@ -13,10 +13,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.job.drivers import CONF, SRC, WITHIN_S, Driver, batches
+from tests.harness.drivers import CONF, SRC, WITHIN_S, Driver, batches
+from tests.harness.waiting import eventually
 from tests.sinks.kinds import DELTA_CONF, KINDS
 from tests.sinks.windows import COUNTERS, READERS, Input, in_one_batch
-from tests.waiting import eventually
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "3"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(1, 10**6)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from holdfast.sinks.columns import Column
-from holdfast.sinks.ledger import Batch, Decision, Owner, Recorded, Skip, Superseded, Write, decide
-from holdfast.sinks.ledger_table import KEPT, LedgerTable
-from tests.sinks.database import server
-from tests.waiting import eventually
+from holdfast.sinks.batch_ledger import Batch, Decision, Owner, Recorded, Skip, Superseded, Write, decide
+from holdfast.sinks.postgres_ledger import KEPT, LedgerTable
+from holdfast.sinks.postgres_types import Column
+from tests.harness.postgres import server
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import FIRST_BATCH_S, SPARK, Attempt, Jobs, until
-from tests.cluster.sightings import Sightings, sweep
-from tests.cluster.up import Up, started
+from tests.harness.cluster.command import Up, started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SPARK, Attempt, Jobs, until
+from tests.harness.cluster.process_witness import Sightings, sweep
 from tests.sinks.windows import READERS, Input, in_one_batch
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "3"))

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import OutputRefused, Refused
 from holdfast.sinks import parquet
-from holdfast.sinks.claims import Claim
-from holdfast.sinks.directory import CLAIMS_KEPT, Directory, Written
-from holdfast.sinks.hadoop import Folder
-from holdfast.sinks.ledger import Owner
+from holdfast.sinks.batch_directory import CLAIMS_KEPT, Directory, Written
+from holdfast.sinks.batch_ledger import Owner
+from holdfast.sinks.hadoop_files import Folder
+from holdfast.sinks.output_claim import Claim
 from tests.sinks.outputs import ParquetOutput
 from tests.sinks.streams import Stream
 from tests.sinks.test_sinks import refusal

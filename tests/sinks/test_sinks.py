@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.job.failure import describe
+from holdfast.driver.failure_message import describe
 from tests.sinks.outputs import Output
 from tests.sinks.streams import Stream
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage.s3 import Bucket, S3Server
+from tests.harness.s3 import Bucket, S3Server
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.storage import BlobDamaged, open_storage
-from tests.storage.processes import run, run_as_anybody, run_on_small_disk, start
-from tests.waiting import eventually
+from tests.harness.processes import run, run_as_anybody, run_on_small_disk, start
+from tests.harness.waiting import eventually
 
 MakeFile = Callable[[bytes], Path]
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.storage import BlobDamaged, BlobMissing, Storage, open_storage
-from tests.storage.s3 import Bucket
+from tests.harness.s3 import Bucket
 
 MakeFile = Callable[[bytes], Path]
 ABSENT = "0" * 64

@@ -10,10 +10,10 @@ import pytest
 from holdfast.checkpoint import Known, KnownQuery
 from holdfast.errors import Refused, Unavailable
 from holdfast.kafka import Memory
-from holdfast.kafka.memory import Kept, RememberedPartition, RememberedTopic, Source, kept_in
+from holdfast.kafka.check.last_known import Kept, RememberedPartition, RememberedTopic, Source, kept_in
 from holdfast.storage import KAFKA, Checkpoints, Claims, sink_at
-from tests.checkpoint.trees import Files, checkpoint, lay_out, sink, with_state
-from tests.storage.s3 import Bucket
+from tests.harness.checkpoint_trees import Files, checkpoint, lay_out, sink, with_state
+from tests.harness.s3 import Bucket
 
 
 class Store:

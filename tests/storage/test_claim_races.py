@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.storage import Claim, Claims
-from tests.storage.processes import start
-from tests.storage.s3 import Bucket
+from tests.harness.processes import start
+from tests.harness.s3 import Bucket
 
 TRIES = 1600
 

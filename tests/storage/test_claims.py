@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.errors import Conflict, Refused, Unavailable
 from holdfast.storage import Claim, Claimed, Claims, ForeignCheckpoint, checkpoint_of, in_storage
-from tests.storage.processes import run_as_anybody, run_on_small_disk
-from tests.storage.s3 import Bucket
+from tests.harness.processes import run_as_anybody, run_on_small_disk
+from tests.harness.s3 import Bucket
 
 WriteRaw = Callable[[str, bytes], None]
 

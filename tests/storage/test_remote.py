@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from holdfast.storage.remote import RENEW_AFTER_S, RemoteFolder
-from tests.storage.s3 import Bucket
+from holdfast.storage.filesystem.remote_folder import RENEW_AFTER_S, RemoteFolder
+from tests.harness.s3 import Bucket
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ has the bytes, `holdfast.storage`, fills the tree. Nothing here deletes or chang
 a file holds: a file that cannot be read is a finding, which is a sentence.
 """
 
+from holdfast.checkpoint.file_sink import Sink
 from holdfast.checkpoint.finding import Finding
-from holdfast.checkpoint.known import Known, KnownQuery
+from holdfast.checkpoint.known_queries import Known, KnownQuery
 from holdfast.checkpoint.query import Batch, Operator, Query
-from holdfast.checkpoint.sink import Sink
-from holdfast.checkpoint.standing import Standing
+from holdfast.checkpoint.query_position import Standing
 from holdfast.checkpoint.verdict import Verdict, judge
 
 __all__ = ["Batch", "Finding", "Known", "KnownQuery", "Operator", "Query", "Sink", "Standing", "Verdict", "judge"]

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.checkpoint import content, state
+from holdfast.checkpoint import log_files, state_store
+from holdfast.checkpoint.file_tree import Entry, Tree
 from holdfast.checkpoint.finding import Finding
-from holdfast.checkpoint.tree import Entry, Tree
 
 OFFSETS, COMMITS, SOURCES, METADATA = "offsets", "commits", "sources", "metadata"
 BATCHES_SHOWN = 50
@@ -73,7 +73,7 @@ def places(tree: Tree) -> list[str]:
 def logs_to_read(tree: Tree, files_max: int) -> list[str]:
     """The small files that say how far a query is and what its sources and operators are, the newest of each folder."""
     folders = [OFFSETS, COMMITS, *(f"{SOURCES}/{source}" for source in tree.folders(SOURCES))]
-    paths = [METADATA, *(f"{state.STATE}/{operator}/_metadata/metadata" for operator in tree.folders(state.STATE))]
+    paths = [METADATA, *(f"{state_store.STATE}/{operator}/_metadata/metadata" for operator in tree.folders(state_store.STATE))]
     for folder in folders:
         paths += [entry.file.path for entry in list(tree.log(folder).values())[-files_max:]]
     return [path for path in paths if path in tree.files]
@@ -117,22 +117,22 @@ def _batch(tree: Tree, number: int, planned: Entry | None, done: Entry | None) -
     )
 
 
-def _offsets_in(data: bytes) -> content.Offsets | None:
+def _offsets_in(data: bytes) -> log_files.Offsets | None:
     try:
-        return content.offsets(data)
-    except content.Torn:
+        return log_files.offsets(data)
+    except log_files.Torn:
         return None
 
 
 def _id(tree: Tree) -> str:
     try:
-        return content.metadata(tree.contents.get(METADATA, b""))
-    except content.Torn:
+        return log_files.metadata(tree.contents.get(METADATA, b""))
+    except log_files.Torn:
         return ""
 
 
 def _operators(tree: Tree) -> Iterator[Operator]:
-    stores = state.stores(tree)
+    stores = state_store.stores(tree)
     for number in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == number]
         versions = [version for store in own for version in store.versions]

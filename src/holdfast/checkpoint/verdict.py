@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.checkpoint.known import KnownQuery
+from holdfast.checkpoint.file_sink import Sink
+from holdfast.checkpoint.known_queries import KnownQuery
 from holdfast.checkpoint.query import Query
-from holdfast.checkpoint.sink import Sink
 
 FINDINGS_TOLD = 3
 

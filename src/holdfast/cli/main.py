@@ -11,27 +11,27 @@ import click
 
 from holdfast import __version__
 from holdfast.cli.interrupts import exit_interrupted, hear_interrupts
-from holdfast.cli.plain import plain
+from holdfast.cli.render.sanitize import plain
 from holdfast.errors import HoldfastError
 
 COMMANDS = {
     "Jobs": {
         "submit": "submit",
-        "ls": "jobs",
+        "ls": "ls",
         "show": "show",
         "events": "events",
         "logs": "logs",
-        "stop": "steer",
-        "resume": "steer",
-        "restart": "steer",
-        "cancel": "steer",
+        "stop": "job_control",
+        "resume": "job_control",
+        "restart": "job_control",
+        "cancel": "job_control",
         "upgrade": "upgrade",
         "apply": "apply",
         "savepoint": "savepoint",
         "quarantine": "quarantine",
     },
     "Logs": {"explain": "explain"},
-    "Clusters": {"up": "local", "down": "local", "node": "node", "cluster": "cluster"},
+    "Clusters": {"up": "up_down", "down": "up_down", "node": "node", "cluster": "cluster"},
     "Shell": {"completion": "completion"},
 }
 """Every command, and the module that it is in. Only the one that is run is loaded."""
@@ -48,7 +48,7 @@ class Commands(click.Group):
             if near := difflib.get_close_matches(cmd_name, _MODULES, 1):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
-        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{_MODULES[cmd_name]}"), cmd_name)
+        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.commands.{_MODULES[cmd_name]}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

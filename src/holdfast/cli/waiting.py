@@ -8,15 +8,15 @@ from collections.abc import Callable
 import click
 from rich.text import Text
 
-from holdfast.cli.conversation import Conversation
-from holdfast.cli.plain import plain
-from holdfast.cli.target import Target
-from holdfast.cli.terminal import UNKNOWN, console, padded_phase, print_hanging
-from holdfast.cli.times import stamp
+from holdfast.cli.render.sanitize import plain
+from holdfast.cli.render.terminal import UNKNOWN, console, padded_phase, print_hanging
+from holdfast.cli.render.times import stamp
+from holdfast.client.retry import Conversation
+from holdfast.client.target import Target
 from holdfast.errors import Refused
-from holdfast.model.names import JobId
+from holdfast.model.identifiers import JobId
 from holdfast.model.phase import Phase
-from holdfast.zk.jobs import Job, read_job
+from holdfast.zk.records.job_reader import Job, read_job
 
 POLL_S = 0.3
 

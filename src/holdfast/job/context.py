@@ -5,12 +5,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holdfast.driver.active_queries import wait_for
+from holdfast.driver.graceful_stop import of_this_process
+from holdfast.driver.stderr_log import say
+from holdfast.driver_protocol.environment import Environment
 from holdfast.errors import Refused
 from holdfast.job.arguments import Arguments
-from holdfast.job.environment import Environment
-from holdfast.job.log import say
-from holdfast.job.queries import wait_for
-from holdfast.job.stopping import of_this_process
 
 if TYPE_CHECKING:
     import argparse

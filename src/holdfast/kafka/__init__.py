@@ -5,13 +5,13 @@ is remembered from one look to the next (`memory`), and judging all three (`guar
 one, or guess: what nobody can know is said.
 """
 
-from holdfast.kafka.finding import Finding, Kind, Weight
-from holdfast.kafka.guard import judge, verdict
-from holdfast.kafka.memory import Memory, remember
-from holdfast.kafka.options import Client, client_of, refusals
-from holdfast.kafka.saved import Partition, Position, positions
-from holdfast.kafka.sighted import Sighted
-from holdfast.kafka.table import table
+from holdfast.kafka.check.broker_snapshot import Sighted
+from holdfast.kafka.check.checkpoint_offsets import Partition, Position, positions
+from holdfast.kafka.check.client_options import Client, client_of, refusals
+from holdfast.kafka.check.findings_table import table
+from holdfast.kafka.check.last_known import Memory, remember
+from holdfast.kafka.check.offset_check import judge, verdict
+from holdfast.kafka.check.offset_finding import Finding, Kind, Weight
 
 __all__ = [
     "Client",

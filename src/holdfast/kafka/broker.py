@@ -21,9 +21,9 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import Refused
-from holdfast.kafka.options import Client
-from holdfast.kafka.saved import Partition
-from holdfast.kafka.sighted import History, Sighted, SightedPartition, SightedTopic
+from holdfast.kafka.check.broker_snapshot import History, Sighted, SightedPartition, SightedTopic
+from holdfast.kafka.check.checkpoint_offsets import Partition
+from holdfast.kafka.check.client_options import Client
 
 try:
     from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition

@@ -3,9 +3,9 @@
 import enum
 from dataclasses import dataclass, field
 
-from holdfast.model.names import Attempt, Epoch, JobId, NodeId
+from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
-from holdfast.model.restart import Failures
+from holdfast.model.restart_strategy import Failures
 from holdfast.model.versions import FIRST, TRIAL_S, Versions
 
 NO_ATTEMPT = Attempt(0)

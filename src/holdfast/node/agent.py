@@ -9,26 +9,26 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from holdfast.alarm import Alarm
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
-from holdfast.leader.leader import Work
+from holdfast.leader.loop import Work
 from holdfast.log import Log
+from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import NewerSchema
-from holdfast.model.names import Epoch, NodeId
-from holdfast.model.records import NodeRecord
-from holdfast.node.commons import Commons
-from holdfast.node.duties import Duties
+from holdfast.model.identifiers import Epoch, NodeId
+from holdfast.node.cluster_identity import Recognition, Unrecognized
+from holdfast.node.last_seen import Memory
 from holdfast.node.membership import Membership
-from holdfast.node.memory import Memory
-from holdfast.node.recognition import Recognition, Unrecognized
-from holdfast.zk import outcome as outcomes
-from holdfast.zk.client import Client, Connect, NoAuth, SessionId, State, Znode
-from holdfast.zk.election import Election
-from holdfast.zk.outcome import Done, Final, LeadershipLost, Unknown, Unsent
-from holdfast.zk.paths import Paths
-from holdfast.zk.reign import Reign
-from holdfast.zk.timing import Confirmation, Timing
+from holdfast.node.role_loops import Duties
+from holdfast.node.shared_settings import Commons
+from holdfast.wakeup import Alarm
+from holdfast.zk.leadership import write_outcome as outcomes
+from holdfast.zk.leadership.election import Election
+from holdfast.zk.leadership.leadership import Reign
+from holdfast.zk.leadership.write_outcome import Done, Final, LeadershipLost, Unknown, Unsent
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.session.client import Client, Connect, NoAuth, SessionId, State, Znode
+from holdfast.zk.session.timing import Confirmation, Timing
 
 
 class Unsafe(Refused):

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused, Unavailable
-from holdfast.files import write_atomically
 from holdfast.model.codec import Garbage, NewerSchema, decode
+from holdfast.model.identifiers import Attempt, JobId, is_name
 from holdfast.model.job import Outcome
-from holdfast.model.names import Attempt, JobId, is_name
 from holdfast.model.versions import Versions
-from holdfast.node.evacuation import holder
-from holdfast.runner import tree
-from holdfast.runner.place import BURIED, LOCK, OUTCOME, RUN, SCRATCH, SESSION, attempt_directory
-from holdfast.zk import session_file
+from holdfast.node.drain import holder
+from holdfast.runner.attempt_layout import BURIED, LOCK, OUTCOME, RUN, SCRATCH, SESSION, attempt_directory
+from holdfast.runner.watchdog import process_tree
+from holdfast.zk.session import session_file
 
 KEPT_PER_JOB = 5
 """Directories of attempts that are over. The logs are in them."""
@@ -147,7 +147,7 @@ class Attempts:
 
     async def end_tree(self, name: AttemptName) -> bool:
         """Kill whatever is left of it. Whether nothing is."""
-        return not await asyncio.to_thread(tree.kill, name.nonce)
+        return not await asyncio.to_thread(process_tree.kill, name.nonce)
 
     def left_behind(self, name: AttemptName) -> Outcome | None:
         """How it ended, if its runner could still write that down."""

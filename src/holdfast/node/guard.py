@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.zk import session_file
+from holdfast.zk.session import session_file
 
 SILENCE_S_MIN = 30
 """An agent is given at least this long, and three session timeouts, to show a sign of life."""

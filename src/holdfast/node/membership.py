@@ -1,11 +1,11 @@
 """A node's entry in the cluster: an ephemeral znode that says what it offers."""
 
 from holdfast.errors import Conflict
+from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import encode
-from holdfast.model.names import NodeId
-from holdfast.model.records import NodeRecord
-from holdfast.zk.client import Client, Create, NodeExists, Rejected
-from holdfast.zk.paths import Paths
+from holdfast.model.identifiers import NodeId
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.session.client import Client, Create, NodeExists, Rejected
 
 
 class Membership:

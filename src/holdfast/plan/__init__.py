@@ -5,7 +5,7 @@ was decided from, in the same transaction, so that a plan that has become old do
 """
 
 from holdfast.plan.command import Command, Launch, Quarantine, Settle, Withdraw
-from holdfast.plan.planning import plan
+from holdfast.plan.planner import plan
 from holdfast.plan.snapshot import Garbled, JobView, NodeView, Now, Snapshot
 
 __all__ = [

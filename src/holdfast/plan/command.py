@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.job import State
-from holdfast.model.names import JobId, NodeId
 
 
 @dataclass(frozen=True, slots=True)

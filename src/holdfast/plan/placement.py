@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from holdfast.model.names import NodeId
+from holdfast.model.identifiers import NodeId
 from holdfast.plan.snapshot import NodeView
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Lease, Report, Spec, State
-from holdfast.model.names import Attempt, Epoch, JobId, NodeId
 from holdfast.model.versions import FIRST
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from holdfast import config, log
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
-from holdfast.model.names import Attempt, JobId
-from holdfast.runner.archive import Archives
-from holdfast.runner.command import Supplies
+from holdfast.model.identifiers import Attempt, JobId
+from holdfast.runner.attempt import Patience, Runner
+from holdfast.runner.attempt_layout import RUN
+from holdfast.runner.cds.archive import Archives
 from holdfast.runner.driver import DriverWork
+from holdfast.runner.driver_command import Supplies
+from holdfast.runner.failsafe_client import HttpPeers
 from holdfast.runner.lease import Run
-from holdfast.runner.peers import HttpPeers
-from holdfast.runner.place import RUN
-from holdfast.runner.runner import Patience, Runner
 from holdfast.storage import open_storage
-from holdfast.zk.network import connect_by
-from holdfast.zk.paths import Paths
+from holdfast.zk.kazoo_transport import connect_by
+from holdfast.zk.records.paths import Paths
 
 
 def main() -> int:

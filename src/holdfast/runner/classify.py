@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.job.ending import FORSAKEN, KAFKA_AWAY, NOT_HERE
+from holdfast.driver.exit_record import FORSAKEN, KAFKA_AWAY, NOT_HERE
 from holdfast.model.job import Ending, Outcome
 
 REASON_MAX = 300

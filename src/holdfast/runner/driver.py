@@ -8,28 +8,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.atomic_file import write_atomically
 from holdfast.checkpoint import Known
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, HoldfastError, Refused, Unavailable
-from holdfast.files import write_atomically
 from holdfast.log import Log
 from holdfast.model.codec import Garbage, NewerSchema, decode, encode
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
+from holdfast.runner.attempt_layout import CONTROL, DRIVER_LOG, OUTCOME, SESSION
+from holdfast.runner.checkpoint_check import Verification
 from holdfast.runner.classify import classify
-from holdfast.runner.command import NO_SUPPLIES, Command, Supplies
+from holdfast.runner.control_reader import Said
+from holdfast.runner.driver_command import NO_SUPPLIES, Command, Supplies
 from holdfast.runner.lease import Run
-from holdfast.runner.master import check_master, master_of
-from holdfast.runner.memory import exceeded, kernel_oom_kills, limit_of
-from holdfast.runner.noted import is_news, with_notes
-from holdfast.runner.place import CONTROL, DRIVER_LOG, OUTCOME, SESSION
-from holdfast.runner.said import Said
-from holdfast.runner.supervision import Supervision
-from holdfast.runner.verification import Verification
-from holdfast.runner.watchdog import DEADLINE_PASSED
+from holdfast.runner.master_check import check_master, master_of
+from holdfast.runner.memory_limit import exceeded, kernel_oom_kills, limit_of
+from holdfast.runner.query_notes import is_news, with_notes
+from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED
+from holdfast.runner.watchdog_client import Supervision
 from holdfast.storage import BlobMissing, Claim, Claims, ForeignCheckpoint, Storage, in_storage
-from holdfast.zk import session_file
-from holdfast.zk.client import SessionId
-from holdfast.zk.settings import Ensemble
+from holdfast.zk.session import session_file
+from holdfast.zk.session.client import SessionId
+from holdfast.zk.session.connection_settings import Ensemble
 
 FETCH_TRIES = 5
 FETCH_AGAIN_S = 2.0

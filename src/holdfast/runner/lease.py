@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused
 from holdfast.model.codec import decode, encode
+from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, Lease, Outcome, Progress, Report, Spec, Wanted
-from holdfast.model.names import Attempt, JobId, NodeId
 from holdfast.model.versions import FIRST
-from holdfast.zk.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat
-from holdfast.zk.paths import Paths
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.session.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat
 
 TRIES_MAX = 10
 

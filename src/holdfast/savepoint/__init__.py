@@ -9,6 +9,6 @@ Everything here may load pyarrow and blocks: only for processes that end soon.
 """
 
 from holdfast.savepoint.manifest import Manifest
-from holdfast.savepoint.savepoints import Savepoints, Source
+from holdfast.savepoint.savepoint_store import Savepoints, Source
 
 __all__ = ["Manifest", "Savepoints", "Source"]

@@ -5,8 +5,8 @@ batch that is repeated after a crash is skipped, what a superseded driver sends 
 Works in a Holdfast job and under bare `spark-submit`; `docs/sinks.md` says what is different there.
 """
 
-from holdfast.sinks.to_delta import delta
-from holdfast.sinks.to_parquet import parquet
-from holdfast.sinks.to_postgres import postgres
+from holdfast.sinks.delta_sink import delta
+from holdfast.sinks.parquet_sink import parquet
+from holdfast.sinks.postgres_sink import postgres
 
 __all__ = ["delta", "parquet", "postgres"]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import JavaPackage
 
 from holdfast.errors import Refused
-from holdfast.sinks.claims import Claim
-from holdfast.sinks.hadoop import Folder
-from holdfast.sinks.ledger import Batch, Recorded
+from holdfast.sinks.batch_ledger import Batch, Recorded
+from holdfast.sinks.hadoop_files import Folder
+from holdfast.sinks.output_claim import Claim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

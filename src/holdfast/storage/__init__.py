@@ -11,12 +11,12 @@ submitting the job again, and another node may not have it; `Refused` for what i
 A directory on a dead network mount blocks for as long as its kernel does.
 """
 
-from holdfast.storage.checkpoints import Checkpoints, sink_at
+from holdfast.storage.blob_storage import GRACE_S, Blob, Storage, open_storage
+from holdfast.storage.checkpoint_access import Checkpoints, sink_at
 from holdfast.storage.claim_book import KAFKA, KAFKA_CHOICE, KAFKA_LOST, Claim
 from holdfast.storage.claims import Claims
-from holdfast.storage.failures import BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint
 from holdfast.storage.location import checkpoint_of, in_storage, spark_conf, validate
-from holdfast.storage.storage import GRACE_S, Blob, Storage, open_storage
+from holdfast.storage.storage_errors import BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint
 
 __all__ = [
     "GRACE_S",

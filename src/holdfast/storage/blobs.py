@@ -11,9 +11,9 @@ from pathlib import Path
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.storage.digest import ReadInto, check_digest, copy, digest_of, is_digest
-from holdfast.storage.failures import BlobDamaged, BlobMissing, FolderMissing, Unreadable
-from holdfast.storage.folder import Folder, OpenFolder
-from holdfast.storage.local import open_node_directory
+from holdfast.storage.filesystem.folder import Folder, OpenFolder
+from holdfast.storage.filesystem.local_folder import open_node_directory
+from holdfast.storage.storage_errors import BlobDamaged, BlobMissing, FolderMissing, Unreadable
 
 FOLDER = "blobs"
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.model import codec
-from holdfast.storage.failures import Claimed, FolderMissing, ForeignCheckpoint, Unreadable
-from holdfast.storage.folder import Folder, OpenFolder
+from holdfast.storage.filesystem.folder import Folder, OpenFolder
+from holdfast.storage.storage_errors import Claimed, FolderMissing, ForeignCheckpoint, Unreadable
 
 FOLDER = "_holdfast"
 QUERIES = "queries.json"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from holdfast.checkpoint import Known
 from holdfast.model import codec
 from holdfast.storage.claim_book import FOLDER, QUERIES, Claim
+from holdfast.storage.dispatch import SILENCE_S, caller
 from holdfast.storage.location import parse, validate
-from holdfast.storage.service import SILENCE_S, caller
 
 
 class Ended(NamedTuple):

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, Unavailable
-from holdfast.storage.failures import BlobDamaged, BlobMissing
-from holdfast.storage.storage import open_storage
+from holdfast.storage.blob_storage import open_storage
+from holdfast.storage.storage_errors import BlobDamaged, BlobMissing
 
 _CODES = {BlobDamaged: 65, BlobMissing: 66, Unavailable: 75}
 _USAGE = 2

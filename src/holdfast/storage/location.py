@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from holdfast.errors import Refused
-from holdfast.model.names import is_name
+from holdfast.model.identifiers import is_name
 
 CHECKPOINTS = "checkpoints"
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?")

@@ -12,8 +12,8 @@ from holdfast.zk.embedded import tethered
 from holdfast.zk.embedded.configuration import as_properties
 from holdfast.zk.embedded.java import find_java
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from tests.kafka.jars import cached
-from tests.waiting import eventually
+from tests.harness.kafka.jars import cached
+from tests.harness.waiting import eventually
 
 VERSION = "2.3.0"
 READY_S = 120.0

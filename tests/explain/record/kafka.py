@@ -10,12 +10,12 @@ from pathlib import Path
 
 from holdfast.zk.embedded import Ensemble, tethered
 from tests.explain.record.zookeeper import USED_S, Situation, logs_of, three_servers
-from tests.kafka import configuration
-from tests.kafka.brokers import Brokers, zookeeper_brokers
-from tests.kafka.jars import ZOOKEEPER_MODE, cached
-from tests.kafka.process import LOGGING, java
-from tests.kafka.topic import SETTLE_S, Topic
-from tests.waiting import eventually
+from tests.harness.kafka import broker_files
+from tests.harness.kafka.broker_process import LOGGING, java
+from tests.harness.kafka.brokers import Brokers, zookeeper_brokers
+from tests.harness.kafka.jars import ZOOKEEPER_MODE, cached
+from tests.harness.kafka.topic import SETTLE_S, Topic
+from tests.harness.waiting import eventually
 
 EVERY_S = 1.0
 _TOOLS = (f"org.apache.kafka:kafka-tools:{ZOOKEEPER_MODE}", "org.slf4j:slf4j-reload4j:1.7.36")
@@ -69,7 +69,7 @@ def place_lost(directory: Path) -> Mapping[str, Path]:
 def _consumer(directory: Path, topic: Topic) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """Kafka's own, in Java, which goes to the latest record where it is not told otherwise."""
     directory.mkdir()
-    (directory / LOGGING).write_text(configuration.reload4j())
+    (directory / LOGGING).write_text(broker_files.reload4j())
     arguments = ("--bootstrap-server", topic.bootstrap, "--topic", topic.name, "--group", "readers")
     jars = cached(f"kafka-tools-{ZOOKEEPER_MODE}", _TOOLS, with_their_own=True)
     command = java(jars, "org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments)
@@ -77,7 +77,7 @@ def _consumer(directory: Path, topic: Topic) -> Iterator[tuple[subprocess.Popen[
         tethered(command, signal.SIGKILL), cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     try:
-        log = directory / configuration.LOG_NAME
+        log = directory / broker_files.LOG_NAME
         eventually(log.exists, SETTLE_S, "it logs")
         yield process, log
     finally:

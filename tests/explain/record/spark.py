@@ -7,9 +7,9 @@ from pathlib import Path
 
 from holdfast.zk.embedded import Ensemble
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from tests.cluster.standalone import Daemon
 from tests.explain.record.zookeeper import USED_S, Situation, logs_of, restart_one_by_one, three_servers
-from tests.waiting import eventually
+from tests.harness.cluster.spark_standalone import Daemon
+from tests.harness.waiting import eventually
 
 LEADS = "I have been elected leader!"
 BACK_S = 120.0

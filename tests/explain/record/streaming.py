@@ -10,11 +10,11 @@ from pathlib import Path
 from holdfast.zk.embedded.ports import LOOPBACK
 from tests.explain.record.kafka import brokers_on
 from tests.explain.record.zookeeper import Situation, logs_of, three_servers
-from tests.kafka.brokers import Brokers
-from tests.kafka.jars import connector_jars
-from tests.kafka.topic import Topic
+from tests.harness.kafka.brokers import Brokers
+from tests.harness.kafka.jars import connector_jars
+from tests.harness.kafka.topic import Topic
 
-SCRIPT = Path(__file__).parents[2] / "kafka" / "scripts" / "read.py"
+SCRIPT = Path(__file__).parents[2] / "harness" / "kafka" / "scripts" / "read.py"
 SPARK_S = 300.0
 CONF = {"spark.master": "local[1]", "spark.ui.enabled": "false"}
 

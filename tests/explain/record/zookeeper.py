@@ -8,7 +8,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from holdfast.zk.embedded import Ensemble, Server, Settings
-from tests.waiting import eventually
+from tests.harness.waiting import eventually
 
 READY_S = 60.0
 USED_S = 60.0

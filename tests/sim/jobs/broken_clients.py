@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.model.codec import encode
 from holdfast.model.job import Desired, Wanted
-from holdfast.zk.client import Check, Client, Committed, Connect, Create, Operation, Rejected, SetData, Wake, Znode
+from holdfast.zk.session.client import Check, Client, Committed, Connect, Create, Operation, Rejected, SetData, Wake, Znode
 
 Leave = Callable[[Operation], bool]
 
@@ -111,14 +111,14 @@ async def submit_in_two_steps(client: Client, paths: Any, spec: Any, *, job: Any
             await asyncio.sleep(0.01)
             return await self.inner.commit([each for each in operations if each not in first])
 
-    from holdfast.zk.submission import submit
+    from holdfast.zk.records.submission import submit
 
     return await submit(Halved(client), paths, spec, job=job, request=request)  # type: ignore[arg-type]
 
 
 async def acknowledge_first(client: Client, paths: Any, spec: Any, *, job: Any, request: str) -> Any:
     """The answer is given when the submission is on its way."""
-    from holdfast.zk.submission import submit
+    from holdfast.zk.records.submission import submit
 
     asyncio.ensure_future(submit(client, paths, spec, job=job, request=request)).add_done_callback(_ignore)
     await asyncio.sleep(0.004)
@@ -126,7 +126,7 @@ async def acknowledge_first(client: Client, paths: Any, spec: Any, *, job: Any, 
 
 
 async def cancel_acknowledged_first(client: Client, paths: Any, job: Any, desired: Any, **options: Any) -> Any:
-    from holdfast.zk.submission import want
+    from holdfast.zk.records.submission import want
 
     asyncio.ensure_future(want(client, paths, job, desired, **options)).add_done_callback(_ignore)
     await asyncio.sleep(0.004)

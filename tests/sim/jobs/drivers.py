@@ -5,8 +5,8 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import Spec
-from holdfast.model.names import Attempt, JobId
 from tests.sim.jobs.machine import Machine, SimProcess
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from holdfast.model.names import JobId, NodeId
-from holdfast.zk.client import Create
+from holdfast.model.identifiers import JobId, NodeId
+from holdfast.zk.session.client import Create
 from tests.sim.jobs.aims import ORDER
 from tests.sim.jobs.drivers import Driver
 from tests.sim.jobs.leader_scripts import LeaderScripts

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 
 from holdfast.model.codec import encode
+from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, Order, Spec, State, Wanted
-from holdfast.model.names import Attempt, JobId, NodeId
 from holdfast.model.phase import Phase
-from holdfast.zk.submission import NameRecord
+from holdfast.zk.records.submission import NameRecord
 from tests.sim.jobs.oracles import JobOracles
 from tests.sim.nodes import PATHS
 from tests.sim.world import World

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired
-from holdfast.model.names import JobId
-from holdfast.plan.keeping import Keep
+from holdfast.plan.retention import Keep
 from tests.sim.jobs.drivers import Behaviour, Driver, End
 from tests.sim.jobs.garbage import Garbage
 from tests.sim.jobs.node import JobNode

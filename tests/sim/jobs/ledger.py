@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.model.names import JobId
-from holdfast.zk.client import Create, Delete, Operation, SetData, Stat
+from holdfast.model.identifiers import JobId
+from holdfast.zk.session.client import Create, Delete, Operation, SetData, Stat
 from tests.sim.nodes import PATHS
 from tests.sim.oracles import OPERATOR
 from tests.sim.world import World

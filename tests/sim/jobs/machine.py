@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.model.job import Outcome
 from holdfast.node.attempts import AttemptName
-from holdfast.zk.client import SessionId
+from holdfast.zk.session.client import SessionId
 from tests.sim.process import Process, SimClock
 from tests.sim.world import World
 

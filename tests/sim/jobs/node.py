@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.leader.leader import Leader, Pace, Tell
-from holdfast.leader.observe import Observer
-from holdfast.leader.sweep import Sweeper
-from holdfast.model.names import NodeId
+from holdfast.leader.garbage_collector import Sweeper
+from holdfast.leader.loop import Leader, Pace, Tell
+from holdfast.leader.observer import Observer
+from holdfast.model.identifiers import NodeId
 from holdfast.model.versions import Versions
 from holdfast.node.agent import Agent
 from holdfast.node.attempts import AttemptName
-from holdfast.node.commons import Commons
-from holdfast.node.duties import Duties
-from holdfast.node.hands import Hands
-from holdfast.node.promises import Promises
-from holdfast.plan.keeping import Keep
+from holdfast.node.failsafe import Promises
+from holdfast.node.order_executor import Hands
+from holdfast.node.role_loops import Duties
+from holdfast.node.shared_settings import Commons
+from holdfast.plan.retention import Keep
+from holdfast.runner.attempt import Patience, Runner
 from holdfast.runner.lease import Run
-from holdfast.runner.runner import Patience, Runner
-from holdfast.zk.client import Client, Connect
-from holdfast.zk.reign import Reign
-from holdfast.zk.submission import submit, want
-from holdfast.zk.timing import Timing
+from holdfast.zk.leadership.leadership import Reign
+from holdfast.zk.records.submission import submit, want
+from holdfast.zk.session.client import Client, Connect
+from holdfast.zk.session.timing import Timing
 from tests.sim.jobs.drivers import Drivers
 from tests.sim.jobs.machine import AttemptFiles, Machine, SimProcess
 from tests.sim.jobs.peers import Lan, SimPeers

@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Event
-from holdfast.model.names import JobId
 from holdfast.node.attempts import AttemptName
 from tests.sim.jobs.drivers import Driver, End
 from tests.sim.jobs.ledger import JobRecord, Ledger

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
-from holdfast.model.names import NodeId
+from holdfast.model.identifiers import NodeId
 from holdfast.runner.lease import Run
 from tests.sim.jobs.machine import SimProcess
 from tests.sim.world import World
@@ -49,7 +49,7 @@ class Lan:
 
 
 class SimPeers:
-    """A `holdfast.runner.work.Peers`: what `HttpPeers` does, and what the node's API does with it."""
+    """A `holdfast.runner.interfaces.Peers`: what `HttpPeers` does, and what the node's API does with it."""
 
     def __init__(self, lan: Lan, world: World, runner: SimProcess) -> None:
         self._lan = lan

@@ -6,9 +6,9 @@ import random
 from collections.abc import Awaitable, Callable
 
 from holdfast.errors import HoldfastError, Refused
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec
-from holdfast.model.names import JobId
-from holdfast.zk.client import Client, State
+from holdfast.zk.session.client import Client, State
 from tests.sim.jobs.ledger import Commit, JobRecord
 from tests.sim.jobs.node import Kit
 from tests.sim.jobs.oracles import JobOracles

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Callable
 
+from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec
-from holdfast.model.names import JobId
 from tests.sim.jobs.drivers import Behaviour, Driver, Drivers, End
 from tests.sim.jobs.failsafe_scripts import Scripts
 from tests.sim.jobs.node import JobNode, Kit, Surroundings

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.model.names import NodeId
+from holdfast.model.identifiers import NodeId
 from tests.sim.jobs.drivers import Drivers, End
 from tests.sim.jobs.ledger import Commit, JobRecord, Ledger
 from tests.sim.jobs.node import PACE

@@ -4,8 +4,8 @@ import asyncio
 import random
 from collections.abc import Callable
 
+from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import Ending, Outcome, Report
-from holdfast.model.names import Attempt, JobId
 from tests.sim.world import World
 
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.leader.leader import Pace
-from holdfast.leader.observe import Observer
+from holdfast.leader.loop import Pace
+from holdfast.leader.observer import Observer
 from holdfast.model.codec import decode
+from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.job import FIRST_VERSIONS, NO_FAILURES, Ending, Order, Outcome, Report, State
-from holdfast.model.names import JobId, NodeId
 from holdfast.model.phase import Phase
 from holdfast.node.attempts import AttemptName
-from holdfast.node.hands import Hands
+from holdfast.node.order_executor import Hands
 from holdfast.plan import Garbled, JobView, Snapshot
+from holdfast.runner.attempt import Runner
 from holdfast.runner.lease import LeaseHold
-from holdfast.runner.runner import Runner
-from holdfast.zk import outcome as outcomes
-from holdfast.zk.client import Check, Client, Create, Delete, NoNode, Operation, SetData
-from holdfast.zk.client import State as Connection
+from holdfast.zk.leadership import write_outcome as outcomes
+from holdfast.zk.session.client import Check, Client, Create, Delete, NoNode, Operation, SetData
+from holdfast.zk.session.client import State as Connection
 from tests.sim.jobs.broken_clients import (
     DeafToDesired,
     ForgetfulOfReports,

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.alarm import Alarm
 from holdfast.model.job import Spec
 from holdfast.runner.lease import Run
+from holdfast.wakeup import Alarm
 from tests.sim.jobs.drivers import Driver, Drivers
 from tests.sim.jobs.machine import Machine, SimProcess
 

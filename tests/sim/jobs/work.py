@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
 from holdfast.runner.lease import Run
-from holdfast.zk.client import SessionId
+from holdfast.zk.session.client import SessionId
 from tests.sim.jobs.drivers import Driver, Drivers, End
 from tests.sim.jobs.machine import AttemptFiles, Machine, SimProcess
 from tests.sim.jobs.storage import Storage
@@ -25,7 +25,7 @@ class _Ended(Exception):
 
 
 class SimWork:
-    """A `holdfast.runner.work.Work`."""
+    """A `holdfast.runner.interfaces.Work`."""
 
     watchdog_kind = Watchdog
 

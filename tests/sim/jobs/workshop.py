@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import Outcome
-from holdfast.model.names import Attempt, JobId
 from holdfast.model.versions import Versions
 from holdfast.node.attempts import AttemptName
 from tests.sim.jobs.machine import AttemptFiles, SimProcess
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SimWorkshop:
-    """A `holdfast.node.hands.Workshop`, for one agent. The next one finds the same disk."""
+    """A `holdfast.node.order_executor.Workshop`, for one agent. The next one finds the same disk."""
 
     def __init__(self, node: "JobNode", process: Process, ring: Callable[[], None]) -> None:
         self._node = node

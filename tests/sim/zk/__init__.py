@@ -2,5 +2,5 @@
 
 `tree` is the data, `server` one member with its watches and its lag, `ensemble` the commit order and its hooks, `quorum`
 who leads and what happens when servers fail, `sessions` who is alive, `network`, `connection` and `pulse` what is
-between them, `wire` a client's connection as kazoo keeps it, `client` the face that implements `holdfast.zk.client.Client`.
+between them, `wire` a client's connection as kazoo keeps it, `client` implements `holdfast.zk.session.client.Client`.
 """

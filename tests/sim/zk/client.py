@@ -1,4 +1,4 @@
-"""The simulated `holdfast.zk.client.Client`: one session, with the behaviour that the contract suite describes.
+"""The simulated `holdfast.zk.session.client.Client`: one session, with the behaviour that the contract suite describes.
 
 As with a client library that has threads of its own, the state changes as soon as the wire learns of it, while answers and
 wakes are handed to the event loop and come when the loop gets to them.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.errors import HoldfastError, OutcomeUnknown, Refused, SessionEnded, Unavailable
-from holdfast.zk.client import (
+from holdfast.zk.kazoo_transport.kazoo_client import PATIENCE_FACTOR_MAX, PATIENCE_PER_TIMEOUT
+from holdfast.zk.session.client import (
     ANY_PATH,
     Committed,
     Create,
@@ -26,7 +27,6 @@ from holdfast.zk.client import (
     Wake,
     Znode,
 )
-from holdfast.zk.network.client import PATIENCE_FACTOR_MAX, PATIENCE_PER_TIMEOUT
 from tests.sim.process import Process
 from tests.sim.zk.connection import Connection, Replies
 from tests.sim.zk.ensemble import Ensemble
@@ -41,7 +41,7 @@ READS = (1, 2, 3, 5, 8, 16, 128, 128)
 
 @dataclass(frozen=True, slots=True)
 class SimConnect:
-    """Opens sessions for one process: a `holdfast.zk.client.Connect`."""
+    """Opens sessions for one process: a `holdfast.zk.session.client.Connect`."""
 
     ensemble: Ensemble
     process: Process

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.zk.client import Create, Delete, Operation, SessionId, SetData
+from holdfast.zk.session.client import Create, Delete, Operation, SessionId, SetData
 from tests.sim.loop import SimLoop
 from tests.sim.zk.connection import Connection
 from tests.sim.zk.network import Network

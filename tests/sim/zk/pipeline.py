@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.zk.client import Committed, Operation, Rejected, Stat
+from holdfast.zk.session.client import Committed, Operation, Rejected, Stat
 from tests.sim.process import WALL_AT_START_S
 from tests.sim.zk.request import Aim, Kind, Transaction
 from tests.sim.zk.tree import Change

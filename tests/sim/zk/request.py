@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from holdfast.zk.client import Operation, Read
+from holdfast.zk.session.client import Operation, Read
 
 if TYPE_CHECKING:
     from tests.sim.zk.connection import Connection

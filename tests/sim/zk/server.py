@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.zk.client import Found, NoNode, Read
+from holdfast.zk.session.client import Found, NoNode, Read
 from tests.sim.zk.request import Kind, Request
 from tests.sim.zk.tree import Change, Node
 

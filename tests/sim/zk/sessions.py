@@ -8,7 +8,7 @@ earlier than T after its client's last successful request, and a committed write
 import math
 from typing import TYPE_CHECKING
 
-from holdfast.zk.client import SessionId
+from holdfast.zk.session.client import SessionId
 
 if TYPE_CHECKING:
     from tests.sim.loop import SimLoop

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError, Refused
-from holdfast.zk.client import (
+from holdfast.zk.session.client import (
     BadVersion,
     Check,
     Committed,

@@ -6,7 +6,7 @@ It belongs to a process and stops with it, but not with that process's event loo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.zk.client import SessionId
+from holdfast.zk.session.client import SessionId
 from tests.sim.process import Process
 from tests.sim.zk.connection import Connection, Replies
 from tests.sim.zk.server import Server

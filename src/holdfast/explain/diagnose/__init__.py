@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-from holdfast.explain.diagnose import clock, holdfast, jobs, kafka, leadership, process, zookeeper
+from holdfast.explain.diagnose import clock_skew, flink_jobs, holdfast_jobs, kafka, leadership, process_pause, zookeeper
 from holdfast.explain.diagnose.case import Case, Diagnosis, told
-from holdfast.explain.signature import Signature
+from holdfast.explain.library.signature import Signature
 
 SIGNATURES = (
     *zookeeper.SIGNATURES,
     *leadership.SIGNATURES,
-    *jobs.SIGNATURES,
-    *holdfast.SIGNATURES,
+    *flink_jobs.SIGNATURES,
+    *holdfast_jobs.SIGNATURES,
     *kafka.SIGNATURES,
-    *process.SIGNATURES,
-    *clock.SIGNATURES,
+    *process_pause.SIGNATURES,
+    *clock_skew.SIGNATURES,
 )
 
 

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.explain.causes import Causes, Link
-from holdfast.explain.happening import Happening
-from holdfast.explain.signature import Signature
+from holdfast.explain.library.signature import Signature
+from holdfast.explain.timeline.causes import Causes, Link
+from holdfast.explain.timeline.occurrence import Happening
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from holdfast.explain.diagnose.case import Case, Found, Group, seconds
-from holdfast.explain.happening import Happening
-from holdfast.explain.moment import stamp
+from holdfast.explain.library.timestamp import stamp
+from holdfast.explain.timeline.occurrence import Happening
 
 STALL_MS = 1000
 """ZooKeeper warns from here on."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Refused
-from holdfast.explain.format import Formats, formats_in
-from holdfast.explain.pattern import Patterns, patterns_in
-from holdfast.explain.rule import Rule, rules_in
-from holdfast.explain.signature import Signature, signatures_in
+from holdfast.explain.library.causal_rule import Rule, rules_in
+from holdfast.explain.library.event_pattern import Patterns, patterns_in
+from holdfast.explain.library.log_format import Formats, formats_in
+from holdfast.explain.library.signature import Signature, signatures_in
 
 Added = tuple[tuple[str, str], ...]
 """What a user adds: where it is from, and its text. Workers on other machines have the text, and not the file."""

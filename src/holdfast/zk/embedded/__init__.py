@@ -7,7 +7,7 @@ Never does: speak for a client, listen beyond loopback, or leave a server behind
 from holdfast.zk.embedded.configuration import ServerTls, Settings
 from holdfast.zk.embedded.ensemble import Ensemble
 from holdfast.zk.embedded.ports import Ports
-from holdfast.zk.embedded.process import tethered
 from holdfast.zk.embedded.server import Server
+from holdfast.zk.embedded.tethered_process import tethered
 
 __all__ = ["Ensemble", "Ports", "Server", "ServerTls", "Settings", "tethered"]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from holdfast.errors import Refused
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from holdfast.zk.settings import Tls
+from holdfast.zk.session.connection_settings import Tls
 
 LOG_NAME = "zookeeper.log"
 DATA_NAME = "data"

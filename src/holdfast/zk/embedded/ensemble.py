@@ -12,7 +12,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.zk.embedded.configuration import Settings
 from holdfast.zk.embedded.ports import LOOPBACK, Ports, taken
 from holdfast.zk.embedded.server import Server
-from holdfast.zk.health import ServerHealth
+from holdfast.zk.session.server_health import ServerHealth
 
 SIZES = (1, 3, 5)
 POLL_S = 0.05

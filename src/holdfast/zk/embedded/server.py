@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import Conflict, Refused, Unavailable
-from holdfast.zk.embedded import configuration, java, shim
-from holdfast.zk.embedded.claim import Claim
-from holdfast.zk.embedded.hint import explain_exit
+from holdfast.zk.embedded import configuration, disk_stall, java
+from holdfast.zk.embedded.directory_lock import Claim
+from holdfast.zk.embedded.exit_reason import explain_exit
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from holdfast.zk.embedded.process import tethered
-from holdfast.zk.health import ServerHealth, read_health
+from holdfast.zk.embedded.tethered_process import tethered
+from holdfast.zk.session.server_health import ServerHealth, read_health
 
 STOP_S = 5.0
 DEATH_S = 10.0
@@ -102,8 +102,8 @@ class Server:
             self.release_disk()
             environment = dict(os.environ)
             if self.settings.faults:
-                library = shim.build(self._shim_cache)
-                environment |= shim.preloaded(library, directory=self.directory, stall_file=self._stall_file)
+                library = disk_stall.build(self._shim_cache)
+                environment |= disk_stall.preloaded(library, directory=self.directory, stall_file=self._stall_file)
             self._log_start = self.log.stat().st_size if self.log.exists() else 0
             with self.console.open("wb") as console:
                 # A session of its own: Ctrl-C on the owner's terminal is for the owner, which then stops its servers.

@@ -1,0 +1,36 @@
+"""`holdfast node`: becomes the guard of one node."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast import config
+from holdfast.errors import Refused
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=Path("holdfast.toml"),
+    show_default=True,
+    help="The node's settings.",
+)
+@click.option("--accept-zookeeper", is_flag=True, help="Take the ZooKeeper as it is now, even if it lost data. Once.")
+def node(config_path: Path, accept_zookeeper: bool) -> None:
+    """Run one node of a cluster, in the foreground."""
+    settings = config.load(config_path)
+    try:
+        settings.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"cannot use the directory {settings.directory}: {error.strerror}") from error
+    agent = [sys.executable, "-P", "-m", "holdfast.cli.agent_main", str(config_path.absolute())]
+    if accept_zookeeper:
+        agent.append("--accept-zookeeper")
+    # Not a child but this very process: the guard must stay tiny, and what was loaded here for parsing goes with the exec.
+    command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(settings.directory.absolute()), *agent]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)

@@ -1,0 +1,169 @@
+"""One node of a local cluster: its configuration, its guard's process, and what both say of themselves."""
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from holdfast.atomic_file import write_atomically
+from holdfast.errors import Refused
+from holdfast.local.directory_layout import CLUSTER
+from holdfast.node.guard import STOP_S
+from holdfast.zk.embedded import tethered
+from holdfast.zk.embedded.ports import LOOPBACK, Ports, taken
+
+LOG_BYTES_MAX = 10 * 1024 * 1024
+SESSION_TIMEOUT_S = 10
+MARGIN_S = 4
+
+
+class LocalNode:
+    def __init__(
+        self,
+        id: str,
+        directory: Path,
+        *,
+        storage: Path,
+        archives: Path,
+        connectors: Path,
+        slots: int,
+        tick_ms: int,
+        sync_limit: int,
+        accept_zookeeper: bool,
+    ) -> None:
+        self.id = id
+        self.directory = directory
+        self._storage = storage
+        self._archives = archives
+        self._connectors = connectors
+        self._slots = slots
+        self._tick_ms = tick_ms
+        self._sync_limit = sync_limit
+        self._accept_zookeeper = accept_zookeeper
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode if self._process is not None else None
+
+    def start(self, connect: str) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            config = self.directory / "node.toml"
+            write_atomically(config, self._configuration(connect, config).encode())
+            log = self.directory / "node.log"
+            if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
+                log.replace(log.with_suffix(".log.1"))
+            for stale in ("guard.json", "agent.json"):
+                (self.directory / stale).unlink(missing_ok=True)
+            self._log_start = log.stat().st_size if log.exists() else 0
+            self._spawn(config, log)
+        except OSError as error:
+            raise Refused(f"node {self.id} cannot use {self.directory}: {error.strerror}") from error
+
+    def _spawn(self, config: Path, log: Path) -> None:
+        agent = [sys.executable, "-P", "-m", "holdfast.cli.agent_main", str(config)]
+        if self._accept_zookeeper:
+            agent.append("--accept-zookeeper")
+            self._accept_zookeeper = False
+        command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self.directory), *agent]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                tethered(command, signal.SIGTERM),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _configuration(self, connect: str, last: Path) -> str:
+        return "\n".join(
+            [
+                "[cluster]",
+                f'name = "{CLUSTER}"',
+                f'connect = "{connect}"',
+                f"storage = {json.dumps(str(self._storage), ensure_ascii=False)}",
+                "[node]",
+                f'id = "{self.id}"',
+                f"dir = {json.dumps(str(self.directory), ensure_ascii=False)}",
+                f"slots = {self._slots}",
+                f"archives = {json.dumps(str(self._archives.absolute()), ensure_ascii=False)}",
+                f"connectors = {json.dumps(str(self._connectors.absolute()), ensure_ascii=False)}",
+                f'api = "{LOOPBACK}:{self._api_port(last)}"',
+                "[zookeeper]",
+                f"session_timeout_s = {SESSION_TIMEOUT_S}",
+                f"tick_s = {self._tick_ms / 1000}",
+                f"sync_limit = {self._sync_limit}",
+                "[timing]",
+                f"margin_s = {MARGIN_S}",
+                "",
+            ]
+        )
+
+    @staticmethod
+    def _api_port(last: Path) -> int:
+        """The same as last time, as long as nobody else has taken it."""
+        try:
+            port = int(str(tomllib.loads(last.read_text())["node"]["api"]).rpartition(":")[2])
+        except (OSError, ValueError, KeyError, TypeError):
+            return Ports.pick().client
+        return port if 0 < port < 65536 and not taken(port) else Ports.pick().client
+
+    def stop(self) -> None:
+        """The guard gets the time it needs to stop its agent. If it is killed, its agent ends by itself."""
+        if self._process is None:
+            return
+        if self.running:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S + 3)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def terminate(self) -> None:
+        if self._process is not None and self.running:
+            self._process.terminate()
+
+    def described(self) -> dict[str, Any]:
+        guard, agent = _read(self.directory / "guard.json"), _read(self.directory / "agent.json")
+        agent_pid = guard.get("agent_pid")
+        return {
+            "id": self.id,
+            "pid": self._process.pid if self._process is not None and self.running else None,
+            "agent_pid": agent_pid,
+            "api": agent.get("api") if agent.get("pid") == agent_pid else None,
+        }
+
+    def last_problem(self) -> str:
+        """The last sentence that the agent left in its log before it gave up."""
+        try:
+            with (self.directory / "node.log").open(errors="replace") as log:
+                log.seek(self._log_start)
+                lines = log.read().splitlines()
+        except OSError:
+            return ""
+        for line in reversed(lines[-50:]):
+            try:
+                event = json.loads(line)
+                if event["event"] != "problem over" and event["problem"]:
+                    return str(event["problem"])
+            except (ValueError, KeyError, TypeError):
+                continue
+        return f"it says nothing; see {self.directory / 'node.log'}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
