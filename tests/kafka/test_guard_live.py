@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.kafka import Finding, Kind, Weight, verdict
-from holdfast.kafka.check import findings_table
+from holdfast.kafka.check.findings_table import table
 from tests.harness.kafka.brokers import Brokers
 from tests.harness.kafka.topic import SETTLE_S, Job, Topic
 from tests.harness.waiting import eventually
@@ -52,7 +52,7 @@ def test_an_unclean_election_that_truncates_is_told_to_the_record(kraft: Brokers
     assert (finding.lost, finding.lost_more) == (15, True)
     assert finding.mends == 60
     check_choices(finding, job)
-    assert "60" in findings_table([finding])
+    assert "60" in table([finding])
 
 
 def test_a_log_that_was_truncated_and_has_regrown_past_the_saved_offset_is_told_to_the_record(kraft: Brokers) -> None:

@@ -249,7 +249,10 @@ def test_a_pid_that_has_changed_hands_gets_no_signal(nursery: Nursery) -> None:
 
 
 def test_the_caller_never_counts(nursery: Nursery) -> None:
-    script = f"from holdfast.runner.watchdog import process_tree; import sys; sys.exit(len(process_tree.kill({nursery.nonce!r}, own=True)))"
+    script = (
+        "from holdfast.runner.watchdog import process_tree; import sys; "
+        f"sys.exit(len(process_tree.kill({nursery.nonce!r}, own=True)))"
+    )
     assert nursery.start(sys.executable, "-c", script).wait(60) == 0
 
 
