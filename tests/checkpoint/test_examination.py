@@ -5,7 +5,20 @@ import pytest
 from holdfast.checkpoint import Finding
 from holdfast.checkpoint.examination import examine
 from holdfast.checkpoint.file_sink import sink_of
-from tests.harness.checkpoint_trees import Files, checkpoint, commit, offsets, read_files, sink, tree, with_state
+from tests.harness.checkpoint_trees import (
+    LIMIT_KEY,
+    LONG_KEY,
+    NO_KEY,
+    Files,
+    checkpoint,
+    commit,
+    offsets,
+    operator_state,
+    read_files,
+    sink,
+    tree,
+    with_state,
+)
 
 
 def found(files: Files) -> tuple[Finding, ...]:
@@ -153,6 +166,46 @@ def test_the_state_that_the_next_batch_begins_with_must_be_there() -> None:
 def test_state_of_a_batch_that_was_not_committed_does_not_matter() -> None:
     files = with_state(checkpoint(5), 6)
     assert harmful({**files, "state/0/1/6.delta": b""}) == []
+
+
+@pytest.mark.parametrize(("name", "key"), [("stateStoreSave", NO_KEY), ("globalLimit", LIMIT_KEY)])
+def test_operator_without_a_key_needs_only_partition_0(name: str, key: str) -> None:
+    files = {**checkpoint(5), **operator_state(0, name, key, shuffle_partitions=200, partitions=1, version=5)}
+    assert found(files) == ()
+    gone = without(files, *(f"state/0/0/{version}.delta" for version in range(1, 6)))
+    assert harmful(gone) == ["state/0/0 is not there, and the state has 1 partitions"]
+    assert harmful(without(files, "state/0/0/3.delta")) == ["state/0/0 lacks version 3 of the state, which batch 5 needs"]
+
+
+@pytest.mark.parametrize("name", ["stateStoreSave", "dedupe", "sessionWindowStateStoreSaveExec", "applyInPandasWithState"])
+@pytest.mark.parametrize("partition", [0, 1])
+def test_operator_with_a_key_needs_every_partition(name: str, partition: int) -> None:
+    files = {**checkpoint(5), **operator_state(0, name, LONG_KEY, shuffle_partitions=2, partitions=2, version=5)}
+    assert found(files) == ()
+    gone = without(files, *(f"state/0/{partition}/{version}.delta" for version in range(1, 6)))
+    assert harmful(gone) == [f"state/0/{partition} is not there, and the state has 2 partitions"]
+
+
+def test_partitions_are_counted_for_each_operator_of_a_query() -> None:
+    limit = operator_state(0, "globalLimit", LIMIT_KEY, shuffle_partitions=2, partitions=1, version=5)
+    dedupe = operator_state(1, "dedupe", LONG_KEY, shuffle_partitions=2, partitions=2, version=5)
+    assert found({**checkpoint(5), **limit, **dedupe}) == ()
+    half = operator_state(1, "dedupe", LONG_KEY, shuffle_partitions=2, partitions=1, version=5)
+    assert harmful({**checkpoint(5), **limit, **half}) == ["state/1/1 is not there, and the state has 2 partitions"]
+
+
+def test_every_store_of_a_join_has_a_key() -> None:
+    files = {**checkpoint(5), **operator_state(0, "symmetricHashJoin", LONG_KEY, shuffle_partitions=2, partitions=1, version=5)}
+    moved = {path.replace("state/0/0/", "state/0/0/left-keyToNumValues/"): data for path, data in files.items()}
+    assert harmful(moved) == ["state/0/1 is not there, and the state has 2 partitions"]
+
+
+@pytest.mark.parametrize("schema", [None, b"", b"noise", b"\0\2v2"])
+def test_operator_without_a_readable_schema_needs_every_partition(schema: bytes | None) -> None:
+    files = {**checkpoint(5), **operator_state(0, "stateStoreSave", NO_KEY, shuffle_partitions=2, partitions=1, version=5)}
+    path = "state/0/0/_metadata/schema"
+    damaged = without(files, path) if schema is None else {**files, path: schema}
+    assert "state/0/1 is not there, and the state has 2 partitions" in harmful(damaged)
 
 
 def test_a_sink_tells_its_newest_batch_and_what_its_readers_miss() -> None:

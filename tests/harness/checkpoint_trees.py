@@ -44,6 +44,32 @@ def with_state(files: Files, version: int, *, partitions: int = 2) -> Files:
     return {**files, **state, "state/0/_metadata/metadata": f"v1\n{json.dumps(told)}".encode()}
 
 
+COUNT = '{"type":"struct","fields":[{"name":"count","type":"long","nullable":true,"metadata":{}}]}'
+NO_KEY = '{"type":"struct","fields":[]}'
+"""Key of a global aggregate."""
+LIMIT_KEY = '{"type":"struct","fields":[{"name":"key","type":"void","nullable":true,"metadata":{}}]}'
+LONG_KEY = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
+
+
+def state_schema(key: str) -> bytes:
+    """The schema of a state store as Spark 4.3 writes it, with a count as the value."""
+    texts = [struct.pack(">IH", 1, len(text)) + text.encode() for text in (key, COUNT)]
+    return b"\0\2v2" + b"".join(texts)
+
+
+def operator_state(number: int, name: str, key: str, *, shuffle_partitions: int, partitions: int, version: int) -> Files:
+    """The state of one operator as Spark 4.3 lays it out. Version 0 is what the first batch leaves before any task runs."""
+    info = {"operatorId": number, "operatorName": name}
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": shuffle_partitions}
+    metadata = json.dumps({"operatorInfo": info, "stateStoreInfo": [store]}, separators=(",", ":"))
+    deltas = {f"state/{number}/{part}/{each}.delta": b"x" for part in range(partitions) for each in range(1, version + 1)}
+    return {
+        f"state/{number}/_metadata/metadata": f"v1\n{metadata}".encode(),
+        f"state/{number}/0/_metadata/schema": state_schema(key),
+        **deltas,
+    }
+
+
 def sink(newest: int) -> Files:
     return {str(batch): b'v1\n{"path":"file:///out/part","size":1,"action":"add"}' for batch in range(newest + 1)}
 

@@ -10,6 +10,8 @@ CODEC_CONF = "spark.sql.streaming.stateStore.compression.codec"
 VOID = "-"
 """What stands for a source of which nothing is known yet."""
 _VERSION = re.compile(r"v([0-9]{1,9})")
+_NO_COLUMNS = b'{"type":"struct","fields":[]}'
+"""JSON of a Spark schema without columns."""
 
 
 class Torn(Exception):
@@ -34,6 +36,15 @@ class Commit:
 
     watermark_ms: int
     """That of the next batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulOperator:
+    """Metadata of one stateful operator."""
+
+    name: str
+    shuffle_partitions: int | None
+    """The query's number of shuffle partitions. The operator itself may have only one partition. None if not recorded."""
 
 
 def offsets(data: bytes) -> Offsets:
@@ -79,14 +90,26 @@ def entries(data: bytes) -> list[Any]:
     return [_value(line) for line in _lines(data.removeprefix(b"\0"))[1:]]
 
 
-def operator(data: bytes) -> int | None:
-    """The number of partitions that a stateful operator's metadata tells; None if it tells none."""
+def operator(data: bytes) -> StatefulOperator:
+    """Parse `state/OPERATOR/_metadata/metadata`."""
     lines = _lines(data)
     if len(lines) != 2:
         raise Torn("ends after its version" if len(lines) < 2 else "goes on after its end")
-    stores = _object(lines[1]).get("stateStoreInfo")
+    fields = _object(lines[1])
+    info, stores = fields.get("operatorInfo"), fields.get("stateStoreInfo")
     counts = [store.get("numPartitions") for store in stores if isinstance(store, dict)] if isinstance(stores, list) else []
-    return max((count for count in counts if type(count) is int), default=None)
+    return StatefulOperator(
+        name=str(info.get("operatorName", "")) if isinstance(info, dict) else "",
+        shuffle_partitions=max((count for count in counts if type(count) is int), default=None),
+    )
+
+
+def state_has_key(schema: bytes) -> bool:
+    """Return False if the key of a state store has no columns, as in a global aggregate.
+
+    Spark writes a version, then the key's schema and the value's schema as JSON, with binary lengths in between.
+    """
+    return not schema.startswith(_NO_COLUMNS, schema.find(b"{"))
 
 
 def _lines(data: bytes) -> list[str]:

@@ -73,7 +73,10 @@ def places(tree: Tree) -> list[str]:
 def logs_to_read(tree: Tree, files_max: int) -> list[str]:
     """The small files that say how far a query is and what its sources and operators are, the newest of each folder."""
     folders = [OFFSETS, COMMITS, *(f"{SOURCES}/{source}" for source in tree.folders(SOURCES))]
-    paths = [METADATA, *(f"{state_store.STATE}/{operator}/_metadata/metadata" for operator in tree.folders(state_store.STATE))]
+    paths = [
+        METADATA,
+        *(path for operator in tree.folders(state_store.STATE) for path in state_store.descriptions(tree, operator)),
+    ]
     for folder in folders:
         paths += [entry.file.path for entry in list(tree.log(folder).values())[-files_max:]]
     return [path for path in paths if path in tree.files]

@@ -13,6 +13,8 @@ from holdfast.checkpoint.file_tree import File, Tree
 from holdfast.checkpoint.finding import LOST, Finding
 
 STATE = "state"
+LIMIT = "globalLimit"
+"""Name of the operator of a streaming `limit`."""
 _VERSIONED = re.compile(r"([0-9]{1,18})(?:_[\w-]+)?\.(delta|snapshot|zip|changelog)")
 _FULL = ("snapshot", "zip")
 _OWN_NAME = re.compile(r"[0-9]{1,9}")
@@ -107,18 +109,36 @@ def findings(tree: Tree, version: int) -> Iterator[Finding]:
         yield Finding(path, problem)
 
 
+def descriptions(tree: Tree, operator: str) -> list[str]:
+    """Return the paths of an operator's metadata and of the schemas of its stores. Partition 0 holds the schemas."""
+    folder = f"{STATE}/{operator}/0/"
+    schemas = [path for path in tree.files if path.startswith(folder) and path.endswith("/_metadata/schema")]
+    return [f"{STATE}/{operator}/_metadata/metadata", *schemas]
+
+
 def _partitions(tree: Tree, found: list[Store]) -> Iterator[Finding]:
-    """Each operator says how many partitions it has."""
+    """Yield torn operator metadata and missing partitions."""
     for operator in tree.folders(STATE):
-        path = f"{STATE}/{operator}/_metadata/metadata"
+        path, *schemas = descriptions(tree, operator)
         if (data := tree.contents.get(path)) is None:
             continue
         try:
-            count = log_files.operator(data)
+            described = log_files.operator(data)
         except log_files.Torn as torn:
             yield Finding(path, str(torn))
             continue
+        single = _has_one_partition(described, [tree.contents.get(schema, b"") for schema in schemas])
+        count = 1 if single else described.shuffle_partitions or 0
         there = {store.partition for store in found if str(store.operator) == operator}
-        missing = next((partition for partition in range(count or 0) if partition not in there), None)
+        missing = next((partition for partition in range(count) if partition not in there), None)
         if missing is not None:
             yield Finding(f"{STATE}/{operator}/{missing}", f"is not there, and the state has {count} partitions")
+
+
+def _has_one_partition(operator: log_files.StatefulOperator, schemas: list[bytes]) -> bool:
+    """Return True for a limit and for a global aggregate: without a key, all rows go to partition 0.
+
+    Their metadata records the query's number of shuffle partitions, like that of any other operator. Spark always writes
+    the schemas, so an operator whose schemas are gone counts as keyed: its checkpoint is damaged.
+    """
+    return operator.name == LIMIT or (bool(schemas) and not any(map(log_files.state_has_key, schemas)))
