@@ -208,6 +208,21 @@ def test_operator_without_a_readable_schema_needs_every_partition(schema: bytes 
     assert "state/0/1 is not there, and the state has 2 partitions" in harmful(damaged)
 
 
+@pytest.mark.parametrize("partitions", [0, 1, 2])
+def test_no_state_is_needed_before_the_first_commit(partitions: int) -> None:
+    state = operator_state(0, "stateStoreSave", LONG_KEY, shuffle_partitions=2, partitions=partitions, version=1)
+    assert found({**checkpoint(0), **state}) == ()
+    assert found({**without(checkpoint(0), "offsets/0", "sources/0/0"), **state}) == ()
+    assert harmful({**checkpoint(0), **state, "state/0/_metadata/metadata": b"v1\n{"})
+
+
+def test_state_is_needed_from_the_first_commit_on() -> None:
+    state = operator_state(0, "stateStoreSave", LONG_KEY, shuffle_partitions=2, partitions=0, version=0)
+    for planned in (0, 1):
+        files = {**checkpoint(planned, committed=0), **state}
+        assert harmful(files) == ["state/0/0 is not there, and the state has 2 partitions"]
+
+
 def test_a_sink_tells_its_newest_batch_and_what_its_readers_miss() -> None:
     assert sink_of(tree({})).newest is None
     whole = sink_of(tree(sink(12)))

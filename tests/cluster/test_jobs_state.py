@@ -3,12 +3,13 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import FIRST_BATCH_S, SCRIPTS, Jobs, until
-from tests.cluster.sightings import sweep
-from tests.cluster.up import started
+from tests.harness.cluster.command import started
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SCRIPTS, Jobs, until
+from tests.harness.cluster.process_witness import sweep
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -57,3 +58,12 @@ def test_global_aggregate_and_limits_continue_after_a_kill(jobs: Jobs) -> None:
         sorted(path.name for path in (jobs.checkpoint(id) / query / "state" / "0").glob("[0-9]*")) for query in queries
     ]
     assert partitions == [["0"], ["0"], ["0"], ["0", "1"]], "Spark itself keeps one partition where there is no key"
+
+
+def test_stateful_job_continues_after_its_first_batch_failed_and_was_killed(jobs: Jobs, tmp_path: Path) -> None:
+    attempts = tmp_path / "attempts"
+    arguments = ("--queries", "by_key", "--fail-first-batch", str(attempts))
+    id = jobs.submit(SCRIPTS / "stateful.py", "first-batch", *arguments, conf=PARTITIONS)
+    wait_for_batches(jobs, id, {"by_key": 0}, attempt=3)
+    assert attempts.read_text().split() == ["1", "2"]
+    jobs.ok("cancel", id, "--wait")

@@ -13,7 +13,7 @@ from holdfast.model.identifiers import Attempt, NodeId
 from holdfast.model.job import Progress, Report
 from holdfast.runner.checkpoint_check import Damaged, Verification
 from holdfast.storage import Claim, Claims, ForeignCheckpoint
-from tests.harness.checkpoint_trees import checkpoint, lay_out, sink
+from tests.harness.checkpoint_trees import LONG_KEY, checkpoint, lay_out, operator_state, sink
 
 CLAIM = Claim(cluster="c", job="j1", attempt=2, node="n1", nonce="x")
 NOT_KNOWN = Report(Attempt(1), NodeId("n1"), 1000.0)
@@ -51,6 +51,17 @@ def place(tmp_path: Path) -> Place:
 def test_a_job_that_has_never_run_is_fine(tmp_path: Path) -> None:
     assert Place(tmp_path).verify() == ""
     assert Place(tmp_path).verify(NOT_KNOWN, claim=replace(CLAIM, attempt=3)) == ""
+
+
+def test_an_attempt_that_ended_in_its_first_batch_leaves_a_checkpoint_to_run_from(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    state = operator_state(0, "stateStoreSave", LONG_KEY, shuffle_partitions=2, partitions=0, version=0)
+    lay_out({**checkpoint(0), **state}, place.query, with_checksums=True)
+    place.claims.leave_queries(Known((replace(place.known, batch_id=None),)))
+    assert place.verify(NOT_KNOWN) == ""
+    place.claims.leave_queries(Known((place.known,)))
+    with pytest.raises(Damaged, match="it has no commit, and batch 2 had been committed"):
+        place.verify(NOT_KNOWN, claim=replace(CLAIM, attempt=3))
 
 
 def test_a_checkpoint_that_is_whole_is_run_from_and_remembered(place: Place) -> None:

@@ -95,7 +95,7 @@ def referred(tree: Tree, contents: Mapping[str, bytes]) -> tuple[list[File], dic
 def findings(tree: Tree, version: int) -> Iterator[Finding]:
     """What is wrong with the state that the next batch begins with."""
     found = stores(tree)
-    yield from _partitions(tree, found)
+    yield from _partitions(tree, found, version)
     for store in found:
         _, missing = store.needed(version)
         if missing is not None:
@@ -116,8 +116,8 @@ def descriptions(tree: Tree, operator: str) -> list[str]:
     return [f"{STATE}/{operator}/_metadata/metadata", *schemas]
 
 
-def _partitions(tree: Tree, found: list[Store]) -> Iterator[Finding]:
-    """Yield torn operator metadata and missing partitions."""
+def _partitions(tree: Tree, found: list[Store], version: int) -> Iterator[Finding]:
+    """Yield torn operator metadata, and missing partitions of a version that has files."""
     for operator in tree.folders(STATE):
         path, *schemas = descriptions(tree, operator)
         if (data := tree.contents.get(path)) is None:
@@ -127,6 +127,8 @@ def _partitions(tree: Tree, found: list[Store]) -> Iterator[Finding]:
         except log_files.Torn as torn:
             yield Finding(path, str(torn))
             continue
+        if version == 0:
+            continue  # Spark writes the metadata before the first task runs, and version 0 has no file
         single = _has_one_partition(described, [tree.contents.get(schema, b"") for schema in schemas])
         count = 1 if single else described.shuffle_partitions or 0
         there = {store.partition for store in found if str(store.operator) == operator}

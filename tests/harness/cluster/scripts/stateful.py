@@ -1,4 +1,11 @@
-"""Run stateful queries over a rate source: --queries names them, separated by commas."""
+"""Run stateful queries over a rate source: --queries names them, separated by commas.
+
+--fail-first-batch FILE makes the first two attempts end in the first batch, before any task of it runs: the first attempt
+raises, the second one is killed. FILE gets the number of each attempt that came that far.
+"""
+
+import os
+import signal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,6 +23,12 @@ QUERIES = {
 
 
 def write(batch: DataFrame, number: int) -> None:
+    if "fail_first_batch" in ctx.args and number == 0 and ctx.attempt < 3:
+        with open(ctx.args.fail_first_batch, "a") as file:
+            file.write(f"{ctx.attempt}\n")
+        if ctx.attempt == 1:
+            raise ValueError("the first attempt fails in its first batch")
+        os.kill(os.getpid(), signal.SIGKILL)
     batch.count()
 
 
