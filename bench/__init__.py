@@ -1,8 +1,8 @@
-"""The figures of Holdfast, measured here and now: `make bench`, or `python -m bench NAME…`.
+"""Benchmarks of Holdfast: `make bench`, or `python -m bench NAME…`.
 
-Claims are ratios within one run. Absolute times are this machine's.
+Performance claims are ratios measured in one run. Absolute times depend on the machine.
 """
 
 import os
 
-os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # unless a benchmark is about them, nobody makes any while others measure
+os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # building a class archive would disturb the other benchmarks

@@ -1,4 +1,4 @@
-"""Spark jobs, bare and supervised, for benchmarks that compare the two."""
+"""Spark jobs under `spark-submit` and under Holdfast, for benchmarks that compare the two."""
 
 import contextlib
 import json
@@ -14,20 +14,20 @@ from typing import Any
 
 import psutil
 
-from holdfast.node.drain import holder
-from tests.harness.waiting import eventually
+from holdfast.node.drain import lock_holder_pid
+from tests.harness.waiting import wait_until
 
 SCRIPTS = Path(__file__).with_name("scripts")
 HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 SAME_CONF = ("--conf", "spark.ui.enabled=false", "--conf", "spark.ui.showConsoleProgress=false")
-"""What Holdfast sets for every job, for a bare one: so that it is not the web page that is measured."""
+"""Settings that Holdfast gives every job, for a job under `spark-submit`."""
 
 
 def environment(**more: str) -> dict[str, str]:
-    """A user's: Python may keep what it has compiled, and the workers use the same one."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, **more}
+    """Return the environment of a user: bytecode is cached, and the workers use this interpreter."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, **more}
 
 
 def spark_submit() -> str:
@@ -37,8 +37,8 @@ def spark_submit() -> str:
 
 
 @contextlib.contextmanager
-def bare(script: str, *arguments: str, conf: Sequence[str] = (), log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Under `spark-submit`; at the end it is killed with all it started, if it has not ended."""
+def run_bare(script: str, *arguments: str, conf: Sequence[str] = (), log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a script under `spark-submit` until the end of the block, then kill its process group."""
     command = [spark_submit(), *conf, str(SCRIPTS / script), *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment(), stdout=output, stderr=output, start_new_session=True)
@@ -50,56 +50,56 @@ def bare(script: str, *arguments: str, conf: Sequence[str] = (), log: Path) -> I
         process.wait()
 
 
-class Cluster:
-    """One ZooKeeper server and one node, started by the command line."""
+class BenchCluster:
+    """Cluster of one ZooKeeper server and one node, started with `holdfast up`."""
 
     def __init__(self, directory: Path, archives: str) -> None:
         self.directory = directory
         self._environment = environment(HOLDFAST_ARCHIVES=archives)
 
     @contextlib.contextmanager
-    def up(self) -> Iterator["Cluster"]:
+    def running(self) -> Iterator["BenchCluster"]:
         self.holdfast("up", "--detach")
         try:
             yield self
         finally:
             self.holdfast("down")
 
-    def holdfast(self, *words: str) -> str:
-        command, arguments = words[0], words[1:]
-        line = [*HOLDFAST, command, "--dir", str(self.directory), *arguments]
+    def holdfast(self, *arguments: str) -> str:
+        name, *options = arguments
+        line = [*HOLDFAST, name, "--dir", str(self.directory), *options]
         return subprocess.run(line, env=self._environment, check=True, capture_output=True, text=True).stdout
 
     @contextlib.contextmanager
     def job(self, script: str, *arguments: str, name: str, conf: Sequence[str] = ()) -> Iterator[None]:
-        """Submitted, and not waited for; cancelled at the end, if it has not ended."""
+        """Submit a job without waiting for it. Cancel it at the end of the block."""
         self.holdfast("submit", str(SCRIPTS / script), "--name", name, *conf, "--", *arguments)
         try:
             yield
         finally:
             with contextlib.suppress(subprocess.CalledProcessError):
                 self.holdfast("cancel", name)
-            eventually(lambda: not self._runners(), PATIENCE_S, f"{name} is gone")
+            wait_until(lambda: not self._runners(), TIMEOUT_S, f"{name} has ended")
 
-    def shown(self, name: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.holdfast("show", name, "--json"))
-        return told
+    def show(self, name: str) -> dict[str, Any]:
+        job: dict[str, Any] = json.loads(self.holdfast("show", name, "--json"))
+        return job
 
     def phase(self, name: str) -> str:
-        return str(self.shown(name)["phase"])
+        return str(self.show(name)["phase"])
 
     def _runners(self) -> list[int]:
-        """By the locks that they hold: a pid of one that has ended may be somebody else's by now."""
+        """Return the pids of living runners, by the locks that they hold. A recorded pid may have been reused."""
         locks = self.directory.glob("nodes/*/attempts/*/*/runner.lock")
-        return [pid for lock in locks if (pid := holder(lock)) is not None]
+        return [pid for lock in locks if (pid := lock_holder_pid(lock)) is not None]
 
 
-def computed_s(pid: int) -> float:
-    """What a process has had of processors so far."""
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used so far, in seconds."""
     used = psutil.Process(pid).cpu_times()
-    return used.user + used.system
+    return float(used.user + used.system)
 
 
-def figure(values: Sequence[float], format: str = ".1f") -> str:
-    """The median, and how far the values lie apart."""
+def format_median(values: Sequence[float], format: str = ".1f") -> str:
+    """Format the median with the lowest and highest value."""
     return f"{statistics.median(values):{format}} ({min(values):{format}} to {max(values):{format}})"

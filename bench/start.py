@@ -1,7 +1,8 @@
-"""How long it takes from submitting a small streaming job to its first committed batch: bare, supervised, with a class archive.
+"""Time from submitting a small streaming job to its first committed batch, under `spark-submit` and under Holdfast.
 
-Every job is the same plain script. Bare means `spark-submit` from the same PySpark, once as it comes, as users have it today,
-and once with the settings that Holdfast gives every job. Ratios are within one run, and the kinds take turns.
+Every job is the same script. Holdfast runs it without and with a class archive. `spark-submit` comes from the same PySpark and
+runs it with its defaults, and with the settings that Holdfast gives every job. The kinds take turns.
+Ratios are within one run.
 """
 
 import contextlib
@@ -11,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from bench.spark import PATIENCE_S, SAME_CONF, Cluster, bare, figure
-from tests.harness.waiting import eventually
+from bench.spark import SAME_CONF, TIMEOUT_S, BenchCluster, format_median, run_bare
+from tests.harness.waiting import wait_until
 
 ROUNDS = 5
 SCRIPT = "first_batch.py"
@@ -22,14 +23,16 @@ Kind = Callable[[Path], contextlib.AbstractContextManager[object]]
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         root = Path(directory)
-        without = stack.enter_context(Cluster(root / "without", archives="off").up())
-        archived = stack.enter_context(Cluster(root / "archived", archives=str(root / "archives")).up())
+        without = stack.enter_context(BenchCluster(root / "without", archives="off").running())
+        archived = stack.enter_context(BenchCluster(root / "archived", archives=str(root / "archives")).running())
         _wait_for_archive(root / "archives")
         kinds: dict[str, Kind] = {
-            "spark-submit, as it comes": lambda place: bare(SCRIPT, str(place), log=place / "log"),
-            "spark-submit, the same settings": lambda place: bare(SCRIPT, str(place), conf=SAME_CONF, log=place / "log"),
-            "holdfast, no class archive": lambda place: without.job(SCRIPT, str(place), name=place.name),
-            "holdfast, class archive": lambda place: archived.job(SCRIPT, str(place), name=place.name),
+            "spark-submit, defaults": lambda directory: run_bare(SCRIPT, str(directory), log=directory / "log"),
+            "spark-submit, same settings": lambda directory: run_bare(
+                SCRIPT, str(directory), conf=SAME_CONF, log=directory / "log"
+            ),
+            "holdfast, no class archive": lambda directory: without.job(SCRIPT, str(directory), name=directory.name),
+            "holdfast, class archive": lambda directory: archived.job(SCRIPT, str(directory), name=directory.name),
         }
         taken: dict[str, list[float]] = {name: [] for name in kinds}
         before: dict[str, list[float]] = {name: [] for name in kinds}
@@ -38,33 +41,33 @@ def main() -> None:
                 seconds, script_s = _measure(kind, root / f"r{round}-{number}")
                 taken[name].append(seconds)
                 before[name].append(script_s)
-        _tell(taken, before)
+        _print_results(taken, before)
 
 
 def _wait_for_archive(directory: Path) -> None:
     began = time.monotonic()
-    print(
-        "  (the node makes its class archive first: half a minute after its start, and only if nothing else runs)", flush=True
-    )
-    archive = eventually(lambda: next(directory.glob("*.jsa"), None), PATIENCE_S, "a class archive")
-    print(f"  class archive: {archive.stat().st_size / 1e6:.0f} MB, {time.monotonic() - began:.0f} s after the node was up")
+    print("  (waiting for the node to build its class archive: it starts after half a minute without load)", flush=True)
+    archive = wait_until(lambda: next(directory.glob("*.jsa"), None), TIMEOUT_S, "a class archive")
+    print(f"  class archive: {archive.stat().st_size / 1e6:.0f} MB, {time.monotonic() - began:.0f} s after the node started")
 
 
-def _measure(kind: Kind, place: Path) -> tuple[float, float]:
-    """Until the first commit, and until the first line of the script."""
-    place.mkdir()
-    commit = place / "checkpoint" / "commits" / "0"
+def _measure(kind: Kind, directory: Path) -> tuple[float, float]:
+    """Return the seconds until the first commit, and until the first line of the script."""
+    directory.mkdir()
+    commit = directory / "checkpoint" / "commits" / "0"
     began, began_wall = time.monotonic(), time.time()
-    with kind(place):
-        eventually(commit.exists, PATIENCE_S, f"the first batch of {place.name}")
+    with kind(directory):
+        wait_until(commit.exists, TIMEOUT_S, f"the first batch of {directory.name}")
         seconds = time.monotonic() - began
-    return seconds, float((place / "times").read_text().split()[0]) - began_wall
+    return seconds, float((directory / "times").read_text().split()[0]) - began_wall
 
 
-def _tell(taken: dict[str, list[float]], before: dict[str, list[float]]) -> None:
+def _print_results(taken: dict[str, list[float]], before: dict[str, list[float]]) -> None:
     usual, same = list(taken.values())[:2]
-    print(f"  from submit to the first committed batch, median of {ROUNDS} (best to worst):")
+    print(f"  from submit to the first committed batch, median of {ROUNDS} (lowest to highest):")
     for name, seconds in taken.items():
         ratios = f"{median(seconds) / median(usual):.2f} of the first, {median(seconds) / median(same):.2f} of the second"
-        print(f"    {name:32} {figure(seconds):24} s   {ratios};   {median(before[name]):.1f} s until the script began")
+        print(
+            f"    {name:32} {format_median(seconds):24} s   {ratios};   {median(before[name]):.1f} s until the script started"
+        )
     print("  targets: no class archive 1.0 of the first or less, class archive 0.6 or less")

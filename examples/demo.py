@@ -1,8 +1,8 @@
-"""`make demo`: a real cluster on this machine with a real Spark job, broken on purpose, in about a minute.
+"""`make demo`: run a real cluster on this machine with a real Spark job, and break it on purpose, in about a minute.
 
-Three real ZooKeeper servers and two nodes are started by the command line, as you would, and two jobs are submitted: one that
-streams, one that fails. Then things are killed and paused, and after each blow the demo asks who leads and whether the job's
-driver is still the same process. It ends with checks, and exits with 1 if one of them fails.
+The demo uses the command line as you would. It starts three ZooKeeper servers and two nodes, and submits two jobs: one that
+streams and one that fails. Then it kills and pauses processes. After each fault it checks the leader, and that the job still
+runs in the same driver process. It exits with 1 if a check fails.
 """
 
 import json
@@ -22,165 +22,174 @@ HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
 EXAMPLES = Path(__file__).parent
 WAIT_S = 60.0
 JOB_WAIT_S = 120.0
-SMALL = ("--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
+SMALL_JOB = ("--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 
 console = Console(highlight=False)
 
 
 class Demo:
+    """Cluster in a temporary directory, and the checks made so far."""
+
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._checks: list[tuple[str, bool]] = []
 
-    def holdfast(self, *arguments: str, tail: Sequence[str] = ()) -> str:
-        command = [*HOLDFAST, *arguments, "--dir", str(self._directory), *(["--", *tail] if tail else [])]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        if answer.returncode != 0:
-            raise SystemExit(answer.stderr.strip() or f"'holdfast {arguments[0]}' failed")
-        return answer.stdout
+    def holdfast(self, *arguments: str, script_arguments: Sequence[str] = ()) -> str:
+        """Run a `holdfast` command and return its output. Exits if the command fails."""
+        separated = ["--", *script_arguments] if script_arguments else []
+        command = [*HOLDFAST, *arguments, "--dir", str(self._directory), *separated]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise SystemExit(result.stderr.strip() or f"`holdfast {arguments[0]}` failed")
+        return result.stdout
 
     def cluster(self) -> dict[str, Any]:
         view: dict[str, Any] = json.loads(self.holdfast("cluster", "--json"))
         return view
 
     def leader(self) -> tuple[str | None, int]:
+        """Return the leading node and its epoch."""
         view = self.cluster()
         return view["leader"], view["epoch"]
 
     def processes(self) -> dict[str, Any]:
+        """Return the process ids that `holdfast up` records."""
         described: dict[str, Any] = json.loads((self._directory / "cluster.json").read_text())
         return described
 
-    def check(self, what: str, holds: bool) -> None:
-        self._checks.append((what, holds))
-        console.print(f"   {'[green]✓[/]' if holds else '[red]✗[/]'} {what}")
+    def check(self, statement: str, passed: bool) -> None:
+        self._checks.append((statement, passed))
+        console.print(f"   {'[green]✓[/]' if passed else '[red]✗[/]'} {statement}")
 
-    def verdict(self) -> int:
-        failed = [what for what, holds in self._checks if not holds]
+    def summarize(self) -> int:
+        """Print the number of failed checks. Return the exit code."""
+        failed = [statement for statement, passed in self._checks if not passed]
         console.print()
         if failed:
             console.print(f"[red]{len(failed)} of {len(self._checks)} checks failed[/]: {'; '.join(failed)}")
             return 1
-        console.print(f"[green]all {len(self._checks)} checks hold[/]")
+        console.print(f"[green]all {len(self._checks)} checks passed[/]")
         return 0
 
-    # The acts
+    # Steps
 
     def start(self) -> None:
-        console.print("[bold]holdfast up --zookeepers 3 --nodes 2 --detach[/]")
+        console.print("[bold]holdfast up:[/] start a cluster with --zookeepers 3 --nodes 2 --detach")
         started = time.monotonic()
         self.holdfast("up", "--zookeepers", "3", "--nodes", "2", "--detach")
         leader, epoch = self.leader()
-        console.print(f"   up in {time.monotonic() - started:.1f} s: {leader} leads, epoch {epoch}")
-        self.check("both nodes are there", len(self.cluster()["nodes"]) == 2)
+        console.print(f"   started in {time.monotonic() - started:.1f} s: the leader is {leader}, epoch {epoch}")
+        self.check("both nodes have joined the cluster", len(self.cluster()["nodes"]) == 2)
 
     def job(self, name: str) -> dict[str, Any]:
         jobs = json.loads(self.holdfast("ls", "--all", "--json"))
-        found: dict[str, Any] = next(job for job in jobs if job["name"] == name)
-        return found
+        job: dict[str, Any] = next(job for job in jobs if job["name"] == name)
+        return job
 
     def batch(self) -> int:
+        """Return the last batch id of the streaming job, or -1 before its first batch."""
         progress = self.job("rates")["progress"] or {}
         return -1 if progress.get("batch_id") is None else int(progress["batch_id"])
 
     def submit(self) -> None:
-        console.print("\n[bold]holdfast submit rate_to_parquet.py; holdfast submit crash.py[/]")
+        console.print("\n[bold]holdfast submit:[/] rate_to_parquet.py, which streams, and crash.py, which fails")
         output = self._directory.parent / "rates"
-        self.holdfast("submit", str(EXAMPLES / "rate_to_parquet.py"), "--name", "rates", *SMALL, tail=["--output", str(output)])
-        self.holdfast("submit", str(EXAMPLES / "crash.py"), "--name", "broken", "--restart", "never", *SMALL, tail=["raise"])
-        _until(lambda: self.batch() >= 0, "the first batch", JOB_WAIT_S)
+        streaming, failing = str(EXAMPLES / "rate_to_parquet.py"), str(EXAMPLES / "crash.py")
+        self.holdfast("submit", streaming, "--name", "rates", *SMALL_JOB, script_arguments=["--output", str(output)])
+        self.holdfast("submit", failing, "--name", "broken", "--restart", "never", *SMALL_JOB, script_arguments=["raise"])
+        _wait_until(lambda: self.batch() >= 0, "the first batch of the job 'rates'", JOB_WAIT_S)
         job = self.job("rates")
-        console.print(f"   rates runs on {job['node']}: driver {job['driver_pid']}, batch {self.batch()}")
+        console.print(f"   the job 'rates' runs on {job['node']}: driver process {job['driver_pid']}, batch {self.batch()}")
 
-    def isolation(self) -> None:
-        console.print("\n[bold]the job that fails[/]")
-        _until(lambda: self.job("broken")["phase"] == "FAILED", "the broken job has failed", JOB_WAIT_S)
-        console.print(f"   broken: {self.job('broken')['reason']}")
-        self.check("it failed alone, and every node is there", len(self.cluster()["nodes"]) == 2)
+    def check_isolation(self) -> None:
+        console.print("\n[bold]A failing job affects nothing else[/]")
+        _wait_until(lambda: self.job("broken")["phase"] == "FAILED", "the failure of the job 'broken'", JOB_WAIT_S)
+        console.print(f"   the job 'broken': {self.job('broken')['reason']}")
+        self.check("both nodes are still in the cluster", len(self.cluster()["nodes"]) == 2)
 
-    def unhurt(self, blow: str, job: dict[str, Any]) -> None:
-        """The job did not even notice."""
+    def check_same_driver(self, fault: str, job: dict[str, Any]) -> None:
+        """Check that the streaming job continues in the same process as before."""
         batch = self.batch()
-        _until(lambda: self.batch() > batch, "the next batch", JOB_WAIT_S)
+        _wait_until(lambda: self.batch() > batch, "the next batch of the job 'rates'", JOB_WAIT_S)
         now = self.job("rates")
-        console.print(f"   rates: driver {now['driver_pid']}, attempt {now['attempt']}, batch {self.batch()}")
+        console.print(f"   the job 'rates': driver process {now['driver_pid']}, attempt {now['attempt']}, batch {self.batch()}")
         same = (now["driver_pid"], now["restarts"]) == (job["driver_pid"], job["restarts"])
-        self.check(f"the job's driver is the same process after {blow}, and goes on", same)
+        self.check(f"same driver process after {fault}", same)
 
-    def kill_the_runner(self) -> None:
-        console.print("\n[bold]the process that watches over the job is killed[/]")
+    def kill_runner(self) -> None:
+        console.print("\n[bold]Kill the runner, the process that supervises the job's driver[/]")
         before = self.job("rates")
         lock = self._directory / "nodes" / before["node"] / "attempts" / before["id"] / str(before["attempt"]) / "runner.lock"
         killed = time.monotonic()
         os.kill(int(lock.read_text()), signal.SIGKILL)
-        _until(lambda: self.job("rates")["attempt"] > before["attempt"], "the next attempt")
+        _wait_until(lambda: self.job("rates")["attempt"] > before["attempt"], "the next attempt of the job 'rates'")
         waited_s = time.monotonic() - killed
         gone = not Path(f"/proc/{before['driver_pid']}").exists()
-        console.print(f"   attempt {before['attempt'] + 1} began {waited_s:.1f} s later")
-        self.check("the old driver was gone before the next one began", gone)
-        self.check("and nobody waited for its session to expire (10 s)", waited_s < 10)
-        _until(lambda: self.batch() > -1, "it runs again", JOB_WAIT_S)
+        console.print(f"   attempt {before['attempt'] + 1} started {waited_s:.1f} s later")
+        self.check("the old driver had ended before the new one started", gone)
+        self.check("the restart did not wait for the session timeout (10 s)", waited_s < 10)
+        _wait_until(lambda: self.batch() > -1, "a batch of the new attempt", JOB_WAIT_S)
         commits = self._directory / "storage" / "checkpoints" / before["id"]
         batches = sorted(int(path.name) for path in commits.glob("**/commits/*") if path.name.isdigit())
-        self.check(f"batches 0 to {batches[-1]} are committed, without a gap", batches == list(range(len(batches))))
+        self.check(f"batches 0 to {batches[-1]} are committed without a gap", batches == list(range(len(batches))))
 
-    def bounce_zookeeper(self) -> None:
-        console.print("\n[bold]every ZooKeeper server is killed in turn[/]")
+    def kill_zookeeper_servers(self) -> None:
+        console.print("\n[bold]Kill each ZooKeeper server in turn[/]")
         before, job = self.leader(), self.job("rates")
         for id in ("1", "2", "3"):
             old = self._server(id)["pid"]
             os.kill(old, signal.SIGKILL)
             during = self.leader()
-            console.print(f"   server {id} killed: {during[0]} leads, epoch {during[1]}")
-            self.check(f"same leader and epoch without server {id}", during == before)
-            _until(lambda id=id, old=old: self._server(id)["pid"] not in (old, None), f"server {id} is started again")  # type: ignore[misc]
-            _until(self._all_serve, "all servers serve")
-        self.check("same leader and epoch afterwards", self.leader() == before)
-        self.unhurt("every ZooKeeper server was killed", job)
+            console.print(f"   server {id} killed: the leader is {during[0]}, epoch {during[1]}")
+            self.check(f"leader and epoch are unchanged without server {id}", during == before)
+            _wait_until(lambda id=id, old=old: self._server(id)["pid"] not in (old, None), f"the restart of server {id}")  # type: ignore[misc]
+            _wait_until(self._all_servers_reachable, "all ZooKeeper servers")
+        self.check("leader and epoch are unchanged afterwards", self.leader() == before)
+        self.check_same_driver("every ZooKeeper server was killed once", job)
 
-    def pause_a_follower(self) -> None:
-        console.print("\n[bold]a ZooKeeper follower is paused for five seconds[/]")
+    def pause_follower(self) -> None:
+        console.print("\n[bold]Pause a ZooKeeper follower for five seconds[/]")
         before = self.leader()
         follower = next(server["id"] for server in self.cluster()["zookeeper"] if server["mode"] == "follower")
         pid = self._server(follower)["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
             until = time.monotonic() + 5
-            seen = {self.leader()}
+            leaders = {self.leader()}
             while time.monotonic() < until:
-                seen.add(self.leader())
+                leaders.add(self.leader())
         finally:
             os.kill(pid, signal.SIGCONT)
-        self.check("same leader and epoch throughout", seen == {before})
+        self.check("leader and epoch are unchanged during the pause", leaders == {before})
 
-    def kill_the_leader(self) -> None:
-        console.print("\n[bold]the leading agent is killed[/]")
+    def kill_leader(self) -> None:
+        console.print("\n[bold]Kill the agent of the leading node[/]")
         leader, epoch = self.leader()
         job = self.job("rates")
         pid = next(node["agent_pid"] for node in self.processes()["nodes"] if node["id"] == leader)
         killed = time.monotonic()
         os.kill(pid, signal.SIGKILL)
-        _until(lambda: self.leader()[1] > epoch and self.leader()[0] is not None, "another leader")
+        _wait_until(lambda: self.leader()[1] > epoch and self.leader()[0] is not None, "a new leader")
         successor, next_epoch = self.leader()
-        console.print(f"   {successor} leads, epoch {next_epoch}, seen {time.monotonic() - killed:.1f} s later")
-        self.check("the other node leads", successor not in (leader, None))
-        self.check("the epoch has grown", next_epoch > epoch)
-        _until(lambda: len(self.cluster()["nodes"]) == 2, "the killed agent is back")
-        self.check("nobody waited for the session to expire (10 s)", time.monotonic() - killed < 10)
-        self.unhurt("the leader was killed", job)
+        console.print(f"   after {time.monotonic() - killed:.1f} s the leader is {successor}, epoch {next_epoch}")
+        self.check("the other node is the leader", successor not in (leader, None))
+        self.check("the epoch has increased", next_epoch > epoch)
+        _wait_until(lambda: len(self.cluster()["nodes"]) == 2, "the restart of the killed agent")
+        self.check("failover and restart did not wait for the session timeout (10 s)", time.monotonic() - killed < 10)
+        self.check_same_driver("the leader was killed", job)
 
     def _server(self, id: str) -> dict[str, Any]:
         return next(server for server in self.processes()["zookeepers"] if server["id"] == id)
 
-    def _all_serve(self) -> bool:
+    def _all_servers_reachable(self) -> bool:
         return all(server["mode"] != "unreachable" for server in self.cluster()["zookeeper"])
 
 
-def _until(condition: Callable[[], bool], what: str, within_s: float = WAIT_S) -> None:
-    give_up_at = time.monotonic() + within_s
+def _wait_until(condition: Callable[[], bool], expected: str, timeout_s: float = WAIT_S) -> None:
+    give_up_at = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > give_up_at:
-            raise SystemExit(f"the demo waited {within_s:g} s in vain: {what}")
+            raise SystemExit(f"the demo gave up: it waited {timeout_s:g} s for {expected}")
         time.sleep(0.1)
 
 
@@ -190,15 +199,15 @@ def main() -> int:
         try:
             demo.start()
             demo.submit()
-            demo.bounce_zookeeper()
-            demo.pause_a_follower()
-            demo.isolation()
-            demo.kill_the_leader()
-            demo.kill_the_runner()
+            demo.kill_zookeeper_servers()
+            demo.pause_follower()
+            demo.check_isolation()
+            demo.kill_leader()
+            demo.kill_runner()
         finally:
             if (Path(directory) / "cluster" / "cluster.json").exists():
                 demo.holdfast("down")
-        return demo.verdict()
+        return demo.summarize()
 
 
 if __name__ == "__main__":

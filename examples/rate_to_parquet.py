@@ -1,10 +1,10 @@
-"""Numbers, a fixed number of them each second, into Parquet files: every number once, whatever happens in between.
+"""Streaming job: write consecutive numbers at a fixed rate to Parquet files, each number exactly once.
 
     holdfast submit examples/rate_to_parquet.py -- --output /data/numbers --rows-per-second 100
     spark-submit examples/rate_to_parquet.py --output /data/numbers
 
-Spark's file sink keeps a log of its own beside the files, so that a batch that is repeated after a crash is written once. Read
-the directory by Spark, which follows that log.
+Spark's file sink keeps a log (`_spark_metadata`) beside the files, so a batch that is repeated after a crash counts once. Read
+the directory with Spark, which uses that log.
 """
 
 from holdfast.job import context

@@ -1,10 +1,10 @@
-"""Counts words in the text files of a directory, for ever: a stream that keeps one result up to date.
+"""Streaming job: count the words in a directory of text files, and keep the result up to date as files arrive.
 
     holdfast submit examples/wordcount.py -- --input /data/texts --output /data/counts
     spark-submit examples/wordcount.py --input /data/texts --output /data/counts
 
-An output that is there before this job's first attempt is somebody else's: the job fails with PATH_ALREADY_EXISTS and touches
-nothing. An output that this job has begun to write is its own, however often it is started again.
+The job never overwrites an output that existed before its first attempt: it fails with PATH_ALREADY_EXISTS. It continues its
+own output after every restart.
 """
 
 from pyspark.errors import AnalysisException
@@ -28,17 +28,17 @@ def exists(path: str) -> bool:
 
 
 def write(counts: DataFrame, batch_id: int) -> None:
-    # Complete mode hands over the whole result each time, so a batch that is repeated does no harm.
+    # Complete mode passes the whole result each time, so repeating a batch after a crash is harmless.
     counts.orderBy(col("count").desc(), "word").coalesce(1).write.mode("overwrite").json(ctx.args.output)
 
 
-# A mark in the checkpoint, where no other job looks, says that the output is this job's. It is made before the output: there is
-# no moment at which the job could be killed and would take its own output for a stranger's when it is started again.
-mark = f"{ctx.checkpoint}/output-is-mine"
-if not exists(mark):
+# A marker in the job's checkpoint records that the output belongs to this job. It is written before the output, so a job that
+# is killed in between never mistakes its own output for a foreign one.
+marker = f"{ctx.checkpoint}/output-is-mine"
+if not exists(marker):
     if exists(ctx.args.output):
-        spark.range(0).write.mode("errorifexists").json(ctx.args.output)
-    spark.range(1).write.mode("overwrite").json(mark)
+        spark.range(0).write.mode("errorifexists").json(ctx.args.output)  # raises PATH_ALREADY_EXISTS
+    spark.range(1).write.mode("overwrite").json(marker)
 
 words = spark.readStream.text(ctx.args.input).select(explode(split(col("value"), r"\s+")).alias("word")).where("word != ''")
 query = (

@@ -1,52 +1,63 @@
-"""What tests share. Servers are real, and started only if a test asks for one."""
+"""Shared fixtures. Servers are real, and start only when a test requests one."""
 
 import os
 import secrets
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast.zk.embedded import Ensemble, Server, Settings
+from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell ignores it for what it runs in the background, and so would every process that a test interrupts.
+    # A shell ignores SIGINT for background processes. Without this, every process that a test interrupts would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # a hundred nodes of a few seconds each need none; `test_archive` makes one
+os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # short-lived test nodes do not need archives; `test_archive` builds one
 
 READY_S = 60.0
-_REPORTED = pytest.StashKey[list[str]]()
+_REPORT_LINE = "report line"
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Say something that is printed at the end of the run, whether the test passes or not."""
-    return request.config.stash.setdefault(_REPORTED, []).append
+    """Add a line that is printed at the end of the run, whether the test passes or not.
+
+    The line travels as a property of the test: with parallel workers, another process prints the summary.
+    """
+    properties: list[tuple[str, object]] = request.node.user_properties
+
+    def add(line: str) -> None:
+        properties.append((_REPORT_LINE, line))
+
+    return add
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for line in config.stash.get(_REPORTED, []):
-        terminalreporter.write_line(line)
+    for outcome in ("passed", "failed"):
+        for result in terminalreporter.getreports(outcome):
+            for name, line in getattr(result, "user_properties", ()):
+                if name == _REPORT_LINE and result.when == "call":
+                    terminalreporter.write_line(str(line))
+    terminalreporter.write_line(f"random seed: {config.getoption('randomly_seed', None)}")
 
 
 @pytest.fixture(scope="session")
-def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    """One server with short ticks, so that sessions of four seconds are granted."""
-    ensemble = Ensemble(tmp_path_factory.mktemp("single"), size=1, settings=Settings(tick_ms=200))
+def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
+    """Ensemble of one server with short ticks, which grants session timeouts of 4 s."""
+    ensemble = EmbeddedEnsemble(tmp_path_factory.mktemp("single"), size=1, settings=ServerSettings(tick_ms=200))
     try:
         ensemble.start()
         ensemble.wait_ready(60)
-        _make_common_ground(ensemble.servers[0])
+        _create_shared_root(ensemble.servers[0])
         yield ensemble
     finally:
         ensemble.stop()
 
 
-def _make_common_ground(server: Server) -> None:
-    """The folder above all clusters, open to everybody: otherwise it belongs to whichever test is the first to need it."""
+def _create_shared_root(server: ZooKeeperServer) -> None:
+    """Create the parent of all clusters without access control. Otherwise it belongs to the first test that creates it."""
     client = KazooClient(f"127.0.0.1:{server.client_port}")
     client.start(20)
     client.create("/holdfast")
@@ -55,22 +66,22 @@ def _make_common_ground(server: Server) -> None:
 
 
 @pytest.fixture
-def server(single: Ensemble) -> Server:
+def server(single: EmbeddedEnsemble) -> ZooKeeperServer:
     return single.servers[0]
 
 
 @pytest.fixture
 def root() -> str:
-    """A path that no other test uses."""
+    """Unique root path for the znodes of this test."""
     return f"/t{secrets.token_hex(6)}"
 
 
 @pytest.fixture(scope="session")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    """Three servers with a tick of one second, whose disks can be stalled where there is a compiler."""
-    settings = Settings(tick_ms=1000, faults=shutil.which("cc") is not None)
-    # With a space, because people have such directories.
-    ensemble = Ensemble(tmp_path_factory.mktemp("three servers"), size=3, settings=settings)
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
+    """Ensemble of three servers with a tick of 1 s. Their disks can be stalled if a C compiler is installed."""
+    settings = ServerSettings(tick_ms=1000, faults=True)
+    # The directory name contains a space, as users' directories may.
+    ensemble = EmbeddedEnsemble(tmp_path_factory.mktemp("three servers"), size=3, settings=settings)
     try:
         ensemble.start()
         ensemble.wait_ready(READY_S)
@@ -80,12 +91,12 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
 
 
 @pytest.fixture
-def hurt(ensemble: Ensemble) -> Iterator[Ensemble]:
-    """The ensemble, healthy; and healthy again afterwards, whatever the test did to its servers."""
+def repaired_ensemble(ensemble: EmbeddedEnsemble) -> Iterator[EmbeddedEnsemble]:
+    """Healthy ensemble that is repaired after the test, whatever the test did to its servers."""
     ensemble.wait_ready(READY_S)
     yield ensemble
     for server in ensemble.servers:
-        server.release_disk()
+        server.resume_disk()
         if server.running:
             server.resume()
     ensemble.start()

@@ -1,4 +1,4 @@
-"""The settings of a node: each is documented, each is checked, and none tells a secret."""
+"""Configuration of a node: documentation, validation, and protection of secrets."""
 
 import re
 from pathlib import Path
@@ -7,15 +7,15 @@ import pytest
 
 from holdfast import config
 from holdfast.errors import Refused
-from holdfast.zk.session.connection_settings import Digest, Tls
+from holdfast.zk.session.connection_settings import DigestCredentials, Tls
 
 OPERATIONS = Path(__file__).parents[1] / "docs" / "operations.md"
 REQUIRED = "[cluster]\nconnect = 'zk:2181'\n[node]\ndir = 'd'\n"
 SECRET = "hunter2-is-secret"
 
 
-def documented() -> dict[str, str]:
-    """The table of settings in the manual: key and default as they stand there."""
+def read_documented_defaults() -> dict[str, str]:
+    """Return the defaults by key from the table of settings in docs/operations.md."""
     rows: dict[str, str] = {}
     inside = False
     for line in OPERATIONS.read_text().splitlines():
@@ -27,14 +27,14 @@ def documented() -> dict[str, str]:
         elif inside and not set(line) <= set("|-: "):
             assert len(cells) == 3, f"not three cells: {line}"
             key = re.fullmatch(r"`([^`]+)`", cells[0])
-            assert key, f"the key does not stand in backticks: {line}"
+            assert key, f"the key is not in backticks: {line}"
             assert key[1] not in rows, f"{key[1]} is documented twice"
             rows[key[1]] = cells[1]
     return rows
 
 
-def shown(key: config.Key) -> str:
-    """A default as the manual writes it: values in backticks, the absence of one in words."""
+def format_default(key: config.Setting) -> str:
+    """Return a default as the documentation writes it: a value in backticks, or words for a missing value."""
     if key.default is None:
         return "required"
     if key.name == "node.id":
@@ -46,46 +46,46 @@ def shown(key: config.Key) -> str:
     return f"`{str(key.default).lower() if isinstance(key.default, bool) else key.default}`"
 
 
-def test_every_setting_is_documented_with_its_default_and_none_that_does_not_exist() -> None:
-    assert documented() == {key.name: shown(key) for key in config.KEYS}
+def test_documentation_lists_exactly_the_settings_with_their_defaults() -> None:
+    assert read_documented_defaults() == {key.name: format_default(key) for key in config.SETTINGS}
 
 
-def test_every_setting_says_what_it_means_in_a_sentence() -> None:
-    assert len({key.name for key in config.KEYS}) == len(config.KEYS)
-    for key in config.KEYS:
-        assert key.meaning.endswith("."), key.name
+def test_every_setting_has_a_description() -> None:
+    assert len({key.name for key in config.SETTINGS}) == len(config.SETTINGS)
+    for key in config.SETTINGS:
+        assert key.description.endswith("."), key.name
 
 
-def load(tmp_path: Path, text: str) -> config.Config:
+def load_text(tmp_path: Path, text: str) -> config.Config:
     file = tmp_path / "holdfast.toml"
     file.write_text(text)
-    return config.load(file)
+    return config.load_config(file)
 
 
-def refusal(tmp_path: Path, text: str) -> str:
+def refusal_message(tmp_path: Path, text: str) -> str:
     with pytest.raises(Refused) as refused:
-        load(tmp_path, text)
+        load_text(tmp_path, text)
     return str(refused.value)
 
 
-def test_what_is_not_said_has_the_default(tmp_path: Path) -> None:
-    settings = load(tmp_path, REQUIRED)
-    defaults = {key.name: key.default for key in config.KEYS}
+def test_missing_settings_have_their_defaults(tmp_path: Path) -> None:
+    settings = load_text(tmp_path, REQUIRED)
+    defaults = {key.name: key.default for key in config.SETTINGS}
     assert settings.cluster == defaults["cluster.name"]
     assert settings.slots == defaults["node.slots"]
     assert f"{settings.api_host}:{settings.api_port}" == defaults["node.api"]
-    assert settings.ensemble.session_timeout_s == defaults["zookeeper.session_timeout_s"]
+    assert settings.connection.session_timeout_s == defaults["zookeeper.session_timeout_s"]
     assert settings.timing.tick_s == defaults["zookeeper.tick_s"]
     assert settings.timing.sync_limit == defaults["zookeeper.sync_limit"]
     assert settings.timing.heartbeat_s == defaults["timing.heartbeat_s"]
     assert settings.timing.kill_s == defaults["timing.kill_s"]
     assert settings.timing.margin_s == defaults["timing.margin_s"]
-    assert settings.ensemble.tls is None
-    assert settings.ensemble.digest is None
+    assert settings.connection.tls is None
+    assert settings.connection.digest is None
 
 
-def test_what_is_said_arrives_where_it_belongs(tmp_path: Path) -> None:
-    settings = load(
+def test_all_settings_are_applied(tmp_path: Path) -> None:
+    settings = load_text(
         tmp_path,
         """
         [cluster]
@@ -115,21 +115,21 @@ def test_what_is_said_arrives_where_it_belongs(tmp_path: Path) -> None:
     )
     assert (settings.cluster, settings.node, settings.directory, settings.slots) == ("blue", "n7", Path("here"), 9)
     assert (settings.api_host, settings.api_port) == ("::1", 7070)
-    ensemble, timing = settings.ensemble, settings.timing
+    ensemble, timing = settings.connection, settings.timing
     assert (ensemble.hosts, ensemble.chroot, ensemble.session_timeout_s) == ((("a", 1), ("b", 2)), "/team", 20.0)
-    assert ensemble.digest == Digest("ann", "secret")
+    assert ensemble.digest == DigestCredentials("ann", "secret")
     assert ensemble.tls == Tls(Path("ca.pem"), Path("me.pem"), Path("me.key"), "open", check_hostname=False)
     assert (timing.tick_s, timing.sync_limit, timing.heartbeat_s, timing.kill_s, timing.margin_s) == (1.0, 6, 2.0, 3.0, 7.0)
 
 
-def test_the_password_in_a_file_wins_and_its_last_newline_is_not_part_of_it(tmp_path: Path) -> None:
+def test_password_file_overrides_the_password_and_its_newline_is_stripped(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("from the file\n")
     text = f"[zookeeper]\nuser = 'ann'\npassword = 'x'\npassword_file = '{tmp_path}/password'"
-    assert load(tmp_path, REQUIRED + text).ensemble.digest == Digest("ann", "from the file")
+    assert load_text(tmp_path, REQUIRED + text).connection.digest == DigestCredentials("ann", "from the file")
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("slots = true", "'node.slots' must be a int, not True"),
         ("slots = 1.5", "'node.slots' must be a int, not 1.5"),
@@ -144,8 +144,8 @@ def test_the_password_in_a_file_wins_and_its_last_newline_is_not_part_of_it(tmp_
         ("api = 'h:http'", "'node.api' must be HOST:PORT"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_refused_by_its_name(tmp_path: Path, text: str, says: str) -> None:
-    assert says in refusal(tmp_path, REQUIRED + text)
+def test_invalid_setting_is_refused_by_its_name(tmp_path: Path, text: str, message: str) -> None:
+    assert message in refusal_message(tmp_path, REQUIRED + text)
 
 
 @pytest.mark.parametrize(
@@ -159,50 +159,50 @@ def test_a_setting_that_cannot_be_used_is_refused_by_its_name(tmp_path: Path, te
         "[zookeeper]\nsession_timeout_s = inf",
     ],
 )
-def test_a_duration_that_is_no_duration_is_refused(tmp_path: Path, text: str) -> None:
-    refusal(tmp_path, REQUIRED + text)
+def test_duration_that_is_not_finite_is_refused(tmp_path: Path, text: str) -> None:
+    refusal_message(tmp_path, REQUIRED + text)
 
 
 @pytest.mark.parametrize("port", ["²", "1" * 5000])
-def test_a_port_that_is_no_port_is_refused_in_a_sentence(tmp_path: Path, port: str) -> None:
-    refusal(tmp_path, f"{REQUIRED}api = '127.0.0.1:{port}'")
+def test_invalid_port_is_refused(tmp_path: Path, port: str) -> None:
+    refusal_message(tmp_path, f"{REQUIRED}api = '127.0.0.1:{port}'")
 
 
-def test_a_password_file_that_is_no_text_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_password_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "password").write_bytes(b"\xff\xfe\x00")
-    refusal(tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\npassword_file = '{tmp_path}/password'")
+    refusal_message(tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\npassword_file = '{tmp_path}/password'")
 
 
 @pytest.mark.parametrize("setting", ["tls_certificate = 'me.pem'", "tls_key = 'me.key'", "tls_key_password = 'x'"])
-def test_tls_settings_that_would_not_turn_tls_on_are_refused(tmp_path: Path, setting: str) -> None:
-    refusal(tmp_path, f"{REQUIRED}[zookeeper]\n{setting}")
+def test_tls_settings_without_a_ca_are_refused(tmp_path: Path, setting: str) -> None:
+    refusal_message(tmp_path, f"{REQUIRED}[zookeeper]\n{setting}")
 
 
-def test_a_configuration_can_be_printed_without_telling_a_secret(tmp_path: Path) -> None:
+def test_repr_of_the_configuration_contains_no_secret(tmp_path: Path) -> None:
     secrets = f"user = 'ann'\npassword = '{SECRET}'\ntls_ca = 'ca.pem'\ntls_key_password = '{SECRET}'"
-    assert SECRET not in repr(load(tmp_path, f"{REQUIRED}[zookeeper]\n{secrets}"))
+    assert SECRET not in repr(load_text(tmp_path, f"{REQUIRED}[zookeeper]\n{secrets}"))
 
 
 @pytest.mark.parametrize("key", ["password", "tls_key_password"])
-def test_a_secret_of_the_wrong_type_is_refused_without_being_told(tmp_path: Path, key: str) -> None:
-    """Forgotten quotes, and the sentence goes to the log."""
-    assert "20261115" not in refusal(tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\n{key} = 20261115")
+def test_message_about_a_secret_of_the_wrong_type_does_not_contain_it(tmp_path: Path, key: str) -> None:
+    """A password without quotes is a number in TOML, and the message goes to the log."""
+    assert "20261115" not in refusal_message(tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\n{key} = 20261115")
 
 
-def test_a_secret_in_a_file_that_is_no_toml_is_not_told(tmp_path: Path) -> None:
-    assert SECRET not in refusal(tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\npassword = {SECRET}")
+def test_message_about_invalid_toml_does_not_contain_a_secret(tmp_path: Path) -> None:
+    assert SECRET not in refusal_message(tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\npassword = {SECRET}")
 
 
-def test_a_client_needs_only_the_cluster_and_its_zookeeper(tmp_path: Path) -> None:
+def test_client_needs_only_the_cluster_and_its_zookeeper(tmp_path: Path) -> None:
     file = tmp_path / "holdfast.toml"
     file.write_text("[cluster]\nname = 'blue'\nconnect = 'zk:1/x'\n[zookeeper]\nuser = 'ann'\npassword = 'secret'")
-    name, ensemble = config.load_cluster(file)
-    assert (name, ensemble.connect, ensemble.digest) == ("blue", "zk:1/x", Digest("ann", "secret"))
+    name, ensemble = config.load_connection(file)
+    assert (name, ensemble.connect_string, ensemble.digest) == ("blue", "zk:1/x", DigestCredentials("ann", "secret"))
 
 
 @pytest.mark.parametrize("name", ["a/b", "", ".."])
-def test_a_client_is_refused_a_cluster_name_that_a_node_would_be_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_cluster_name_is_refused_for_a_client_too(tmp_path: Path, name: str) -> None:
     file = tmp_path / "holdfast.toml"
     file.write_text(f"[cluster]\nname = '{name}'\nconnect = 'zk:1'")
     with pytest.raises(Refused):
-        config.load_cluster(file)
+        config.load_connection(file)

@@ -1,4 +1,4 @@
-"""The bell that wakes a node's loop. No time passes here except where a wait is meant to run out."""
+"""Wakeup signal of a node's loop. No test waits for time to pass, except those of the timeout."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.wakeup import Alarm
+from holdfast.wakeup import Wakeup
 
 FOREVER_S = 3600.0
 SOON_S = 60.0
@@ -16,95 +16,95 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, SOON_S))
 
 
-async def waiting(alarm: Alarm) -> "asyncio.Task[None]":
-    """A loop that sleeps on the alarm, as deep as it gets."""
-    task = asyncio.create_task(alarm.wait(FOREVER_S))
+async def start_waiting(wakeup: Wakeup) -> "asyncio.Task[None]":
+    """Return a task that is suspended in `wait`."""
+    task = asyncio.create_task(wakeup.wait(FOREVER_S))
     for _ in range(5):
         await asyncio.sleep(0)
-    assert not task.done(), "it does not sleep"
+    assert not task.done(), "the task does not wait"
     return task
 
 
-def test_a_ring_wakes_whoever_waits() -> None:
+def test_wake_ends_a_wait() -> None:
     async def test() -> None:
-        alarm = Alarm()
-        sleeper = await waiting(alarm)
-        alarm.ring()
-        await sleeper
+        wakeup = Wakeup()
+        waiter = await start_waiting(wakeup)
+        wakeup.wake()
+        await waiter
 
     run(test())
 
 
-def test_a_ring_that_came_before_the_wait_is_not_missed() -> None:
+def test_wake_before_the_wait_is_not_missed() -> None:
     async def test() -> None:
-        alarm = Alarm()
-        alarm.ring()
-        await alarm.wait(FOREVER_S)
+        wakeup = Wakeup()
+        wakeup.wake()
+        await wakeup.wait(FOREVER_S)
 
     run(test())
 
 
-def test_rings_are_not_counted() -> None:
+def test_several_wakes_end_only_one_wait() -> None:
     async def test() -> None:
-        alarm = Alarm()
+        wakeup = Wakeup()
         for _ in range(3):
-            alarm.ring()
-        await alarm.wait(FOREVER_S)
-        (await waiting(alarm)).cancel()
+            wakeup.wake()
+        await wakeup.wait(FOREVER_S)
+        (await start_waiting(wakeup)).cancel()
 
     run(test())
 
 
-def test_the_ring_that_woke_someone_is_used_up() -> None:
+def test_wakes_before_the_waiter_resumes_are_consumed_with_the_wait() -> None:
     async def test() -> None:
-        alarm = Alarm()
-        sleeper = await waiting(alarm)
-        alarm.ring()
-        alarm.ring()
-        await sleeper
-        (await waiting(alarm)).cancel()
+        wakeup = Wakeup()
+        waiter = await start_waiting(wakeup)
+        wakeup.wake()
+        wakeup.wake()
+        await waiter
+        (await start_waiting(wakeup)).cancel()
 
     run(test())
 
 
-def test_a_ring_after_the_waking_and_before_the_next_wait_is_not_missed() -> None:
+def test_wake_between_two_waits_is_not_missed() -> None:
     async def test() -> None:
-        alarm = Alarm()
-        sleeper = await waiting(alarm)
-        alarm.ring()
-        await sleeper
-        alarm.ring()
-        await alarm.wait(FOREVER_S)
+        wakeup = Wakeup()
+        waiter = await start_waiting(wakeup)
+        wakeup.wake()
+        await waiter
+        wakeup.wake()
+        await wakeup.wait(FOREVER_S)
 
     run(test())
 
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, 0.01])
-def test_a_wait_ends_by_itself(timeout_s: float) -> None:
-    run(Alarm().wait(timeout_s))
+def test_wait_ends_after_its_timeout(timeout_s: float) -> None:
+    run(Wakeup().wait(timeout_s))
 
 
-def test_a_wait_that_was_given_up_leaves_the_alarm_in_order() -> None:
+def test_wakeup_works_after_a_cancelled_wait() -> None:
     async def test() -> None:
-        alarm = Alarm()
-        sleeper = await waiting(alarm)
-        sleeper.cancel()
+        wakeup = Wakeup()
+        waiter = await start_waiting(wakeup)
+        waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await sleeper
-        sleeper = await waiting(alarm)
-        alarm.ring()
-        await sleeper
+            await waiter
+        waiter = await start_waiting(wakeup)
+        wakeup.wake()
+        await waiter
 
     run(test())
 
 
-def test_a_wait_that_ended_leaves_no_timer_behind() -> None:
+def test_ended_wait_leaves_no_timer() -> None:
     async def test() -> None:
-        alarm = Alarm()
-        sleeper = await waiting(alarm)
-        alarm.ring()
-        await sleeper
+        wakeup = Wakeup()
+        waiter = await start_waiting(wakeup)
+        wakeup.wake()
+        await waiter
         timers = [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
-        assert len(timers) == 1, "only the one that bounds this test"
+        assert len(timers) == 1, "only the timer that limits this test"
 
     run(test())

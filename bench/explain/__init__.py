@@ -1,1 +1,1 @@
-"""How fast `holdfast explain` reads, against what others do with the same bytes."""
+"""Reading speed of `holdfast explain`, compared with other tools on the same files."""

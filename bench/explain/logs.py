@@ -1,4 +1,4 @@
-"""Logs to measure with: as a busy ZooKeeper server and a Flink manager in trouble write them, and the same bytes each time."""
+"""Deterministic test logs: a busy ZooKeeper server, and a Flink TaskManager with many stack traces."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 BLOCK_BYTES = 64 << 20
 BLOCK_MS = 600_000
-"""What a block covers: eight hundred records of one line a second."""
+"""Time span of a block, in milliseconds: about 800 one-line records per second."""
 FIRST = "2026-10-01 00:0"
 
 _ROUTINE = (
@@ -37,9 +37,9 @@ _FSYNC = (
     "fsync-ing the write ahead log in SyncThread:1 took {p}ms which will adversely affect operation latency.",
 )
 SESSIONS = 0.005
-"""The share of records that are read closely because sessions set clocks right."""
+"""Share of records about sessions. The analysis parses them to align clocks."""
 TROUBLE = 0.0005
-"""The share of those that are evidence of something."""
+"""Share of records that are evidence of a fault."""
 
 _FLINK = (
     "Source: clicks -> Sink: Parquet ({k}/64) ({n:032x}) switched from RUNNING to FAILED on tm-{k}.",
@@ -56,17 +56,17 @@ _FRAMES = tuple(
 
 
 def write_short(path: Path, size: int) -> None:
-    """Records of one line each."""
+    """Write records of one line each."""
     _write(path, size, _short)
 
 
 def write_traces(path: Path, size: int) -> None:
-    """Records of which most have a stack trace: six lines of seven are frames."""
+    """Write records with stack traces: six of seven lines are frames."""
     _write(path, size, _traces)
 
 
 def write_report(path: Path) -> None:
-    """What somebody pastes into a ticket."""
+    """Write a bug report with quoted log lines."""
     quoted = [line for line in _lines(random.Random(7), 6000, _trouble) if "fsync" in line or "Accepted" in line]
     path.write_text(
         "Writes stood still twice last night, and every job was restarted. This is from the first server:\n\n"
@@ -76,7 +76,7 @@ def write_report(path: Path) -> None:
 
 
 def split(path: Path, directory: Path, count: int) -> None:
-    """The same bytes in many files, cut between lines."""
+    """Split a file between lines into `count` files."""
     data = path.read_bytes()
     begin = 0
     for number in range(count):
@@ -86,7 +86,7 @@ def split(path: Path, directory: Path, count: int) -> None:
 
 
 def _write(path: Path, size: int, record: Callable[[random.Random, str], str]) -> None:
-    """A block of ten minutes, and then the same of those that follow."""
+    """Write a block of ten minutes, and repeat it with later timestamps up to the size."""
     block = "".join(_lines(random.Random(1), BLOCK_BYTES, record)).encode()
     with path.open("wb") as file:
         for number in range(-(-size // len(block))):
@@ -94,37 +94,37 @@ def _write(path: Path, size: int, record: Callable[[random.Random, str], str]) -
             file.write(text[: size - file.tell()])
 
 
-def _lines(chance: random.Random, size: int, record: Callable[[random.Random, str], str]) -> Iterator[str]:
+def _lines(rng: random.Random, size: int, record: Callable[[random.Random, str], str]) -> Iterator[str]:
     written = 0
     while written < size:
         ms = min(BLOCK_MS - 1, written * BLOCK_MS // BLOCK_BYTES)
         stamp = f"{FIRST}{ms // 60_000}:{ms // 1000 % 60:02},{ms % 1000:03}"
-        line = record(chance, stamp)
+        line = record(rng, stamp)
         written += len(line)
         yield line
 
 
-def _filled(chance: random.Random, text: str) -> str:
-    return text.format(n=chance.getrandbits(60), k=chance.randrange(1, 65), p=chance.randrange(1000, 65_000))
+def _fill(rng: random.Random, text: str) -> str:
+    return text.format(n=rng.getrandbits(60), k=rng.randrange(1, 65), p=rng.randrange(1000, 65_000))
 
 
-def _short(chance: random.Random, stamp: str) -> str:
-    draw = chance.random()
-    said = _FSYNC if draw < TROUBLE else _SESSION if draw < SESSIONS else chance.choice(_ROUTINE)
-    return _zookeeper(chance, stamp, "INFO", *said)
+def _short(rng: random.Random, stamp: str) -> str:
+    draw = rng.random()
+    message = _FSYNC if draw < TROUBLE else _SESSION if draw < SESSIONS else rng.choice(_ROUTINE)
+    return _zookeeper(rng, stamp, "INFO", *message)
 
 
-def _trouble(chance: random.Random, stamp: str) -> str:
-    return _zookeeper(chance, stamp, "WARN", *chance.choice((_FSYNC, _ROUTINE[0], _SESSION)))
+def _trouble(rng: random.Random, stamp: str) -> str:
+    return _zookeeper(rng, stamp, "WARN", *rng.choice((_FSYNC, _ROUTINE[0], _SESSION)))
 
 
-def _zookeeper(chance: random.Random, stamp: str, level: str, logger: str, text: str) -> str:
-    return f"{stamp} [myid:1] - {level:5} [main:{logger}] - {_filled(chance, text)}\n"
+def _zookeeper(rng: random.Random, stamp: str, level: str, logger: str, text: str) -> str:
+    return f"{stamp} [myid:1] - {level:5} [main:{logger}] - {_fill(rng, text)}\n"
 
 
-def _traces(chance: random.Random, stamp: str) -> str:
-    head = f"{stamp} WARN  org.apache.flink.runtime.taskmanager.Task [] - {_filled(chance, chance.choice(_FLINK))}\n"
-    if chance.random() < 0.3:
+def _traces(rng: random.Random, stamp: str) -> str:
+    head = f"{stamp} WARN  org.apache.flink.runtime.taskmanager.Task [] - {_fill(rng, rng.choice(_FLINK))}\n"
+    if rng.random() < 0.3:
         return head
-    frames = "\n".join(chance.choices(_FRAMES, k=chance.randrange(6, 16)))
-    return f"{head}java.lang.IllegalStateException: buffer {chance.getrandbits(30)} is gone\n{frames}\n"
+    frames = "\n".join(rng.choices(_FRAMES, k=rng.randrange(6, 16)))
+    return f"{head}java.lang.IllegalStateException: buffer {rng.getrandbits(30)} is gone\n{frames}\n"

@@ -1,4 +1,4 @@
-"""What a tree of processes has in memory at most. What several of them share counts once."""
+"""Peak memory of a process tree. Shared pages count once (PSS)."""
 
 import contextlib
 import threading
@@ -6,28 +6,28 @@ from types import TracebackType
 
 import psutil
 
-LOOK_EVERY_S = 0.3
+SAMPLE_INTERVAL_S = 0.3
 
 
-class Peak:
-    """While it is open, of a process and all that descend from it."""
+class PeakMemory:
+    """Samples the memory of a process and its descendants until the end of the block."""
 
     def __init__(self, pid: int) -> None:
         self.mb = 0.0
         self._root = psutil.Process(pid)
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> "Peak":
+    def __enter__(self) -> "PeakMemory":
         self._watcher.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._over.set()
+        self._stopped.set()
         self._watcher.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
+        while not self._stopped.wait(SAMPLE_INTERVAL_S):
             self.mb = max(self.mb, self._now_mb())
 
     def _now_mb(self) -> float:

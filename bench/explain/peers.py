@@ -1,4 +1,4 @@
-"""What others do with the same file. Each gets the machine for itself, and the file is in memory before."""
+"""Other tools on the same file. Each runs alone, and the file is in the page cache."""
 
 import subprocess
 import time
@@ -9,14 +9,14 @@ from drain3 import TemplateMiner
 from drain3.template_miner_config import TemplateMinerConfig
 
 
-def seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def measure_s(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def lnav(path: Path) -> None:
-    """Its index, and how many lines have a level: the cheapest question that needs all of it."""
+    """Build lnav's index and count lines per level, the cheapest query that needs the whole index."""
     question = ";SELECT log_level, count(*) FROM all_logs GROUP BY log_level"
     subprocess.run(["lnav", "-n", "-c", question, str(path)], check=True, capture_output=True, timeout=600)
 
@@ -26,7 +26,7 @@ def grep(path: Path) -> None:
 
 
 def drain3(path: Path) -> None:
-    """Each line is a message, as in its examples; what stands before the message is cut off at the first ` - `."""
+    """Feed each line to Drain3 without its header, which ends at the first ` - `."""
     config = TemplateMinerConfig()
     config.profiling_enabled = False
     miner = TemplateMiner(config=config)

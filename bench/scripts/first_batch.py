@@ -1,9 +1,9 @@
-"""A small streaming job: `first_batch.py DIRECTORY` writes a few rows a second as Parquet, until it is ended."""
+"""Small streaming job: `first_batch.py DIRECTORY` writes a few rows per second as Parquet until it is killed."""
 
 import sys
 import time
 
-began = time.time()
+started = time.time()
 
 from pyspark.sql import SparkSession  # noqa: E402
 
@@ -11,7 +11,7 @@ directory = sys.argv[1]
 imported = time.time()
 spark = SparkSession.builder.getOrCreate()
 with open(f"{directory}/times", "w") as file:
-    file.write(f"{began} {imported} {time.time()}")
+    file.write(f"{started} {imported} {time.time()}")
 rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
 query = (
     rows.writeStream.format("parquet")

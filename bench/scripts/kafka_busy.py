@@ -1,4 +1,4 @@
-"""A job that reads from Kafka and is all work: `kafka_busy.py SERVERS TOPIC RECORDS_PER_BATCH DIRECTORY`."""
+"""CPU-bound streaming job that reads from Kafka: `kafka_busy.py SERVERS TOPIC RECORDS_PER_BATCH DIRECTORY`."""
 
 import sys
 

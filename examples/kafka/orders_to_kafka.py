@@ -1,17 +1,17 @@
-"""Records from one Kafka topic into another: each at least once, and each with a mark by which a reader takes it once.
+"""Streaming job: copy records from one Kafka topic to another, at least once, with a header for deduplication.
 
     holdfast submit examples/kafka/orders_to_kafka.py -- --servers broker:9092 --from orders --to orders-clean
     holdfast submit examples/kafka/read_once.py -- --servers broker:9092 --topic orders-clean --output /data/orders
 
-Spark's sink for Kafka has no transactions: a batch that was cut off is written again, as a whole. No setting changes that, and
-nobody can take back what is in a topic. But a record here is made from one record of the source, so where that one stood is a
-name that stays the same however often it is written. It travels in the headers, with the number of the attempt:
+Spark's Kafka sink has no transactions: after a crash it writes the interrupted batch again, and records in a topic cannot be
+deleted individually. But each output record is made from one source record, whose position is the same in every repetition.
+The job writes that position and the attempt number into the headers:
 
-    holdfast-source   topic, partition and offset, as "orders 3 1742"
-    holdfast-attempt  who wrote it; only grows
+    holdfast-source   topic, partition and offset of the source record, for example "orders 3 1742"
+    holdfast-attempt  number of the attempt that wrote the record; it grows with every restart
 
-The key stays the record's own. Whatever is done to a record must depend on that record alone: no clock, no chance, no
-aggregation, for else a repeated record is not the same record, and taking it once is not enough.
+A reader such as `read_once.py` drops records with a known `holdfast-source`. This is correct only if the transformation of a
+record depends on that record alone: no clock, no random values, no aggregation. The record's key is unchanged.
 """
 
 from pyspark.sql import functions as F

@@ -1,10 +1,10 @@
-"""What `orders_to_kafka.py` has written, each record once: a reader that knows repeated records by their mark.
+"""Streaming job: read the topic that `orders_to_kafka.py` writes, and drop repeated records by their source header.
 
     holdfast submit examples/kafka/read_once.py -- --servers broker:9092 --topic orders-clean --output /data/orders
 
-It remembers the mark of every record that it has seen, in a state store on disk (RocksDB): about 100 bytes for each, for
-ever. Where a writer is never down for longer than, say, a day, `withWatermark("timestamp", "1 day")` and
-`dropDuplicatesWithinWatermark` keep only a day of them; a repeat that comes later than that is then not noticed.
+The query keeps the source of every record in a state store on disk (RocksDB), about 100 bytes per record, without a limit. To
+limit the state to one day, use `withWatermark("timestamp", "1 day")` and `dropDuplicatesWithinWatermark`; a record that is
+repeated later than that is then not detected.
 """
 
 from pyspark.sql import functions as F
@@ -25,10 +25,10 @@ records = (
     .option("includeHeaders", "true")
     .load()
 )
-mark = F.expr("filter(headers, header -> header.key = 'holdfast-source')[0].value")
-marked = records.select(F.col("value").cast("string"), mark.cast("string").alias("source")).where("source IS NOT NULL")
+source = F.expr("filter(headers, header -> header.key = 'holdfast-source')[0].value")
+orders = records.select(F.col("value").cast("string"), source.cast("string").alias("source")).where("source IS NOT NULL")
 query = (
-    marked.dropDuplicates(["source"])
+    orders.dropDuplicates(["source"])
     .writeStream.foreachBatch(parquet(ctx.args.output))
     .option("checkpointLocation", ctx.checkpoint)
     .trigger(processingTime="1 second")

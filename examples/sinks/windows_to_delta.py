@@ -1,11 +1,11 @@
-"""How many numbers each window of ten seconds has, into a Delta table: every window once, whatever happens in between.
+"""Streaming job: count numbers per window of ten seconds, and write each window exactly once to a Delta table.
 
     holdfast submit examples/sinks/windows_to_delta.py --conf spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0 \\
         --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \\
         --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog -- --output /data/windows
 
-It needs a Spark that Delta Lake works with: `docs/sinks.md` says which. An output that is another job's is refused;
-`--adopt OWNER` continues it.
+Delta Lake supports certain Spark versions only; see `docs/sinks.md`. The job refuses the output of another job;
+`--adopt OWNER` continues it, where OWNER is the name in the error message.
 """
 
 from pyspark.sql.functions import count, window

@@ -1,9 +1,10 @@
-"""How many numbers each window of ten seconds has, into a directory of Parquet files: every window once, whatever happens.
+"""Streaming job: count numbers per window of ten seconds, and write each window exactly once to Parquet.
 
     holdfast submit examples/sinks/windows_to_parquet.py -- --output /data/windows
     spark-submit examples/sinks/windows_to_parquet.py --output /data/windows
 
-Read the directory by `spark.read.parquet`. An output that is another job's is refused; `--adopt OWNER` continues it.
+Read the directory with `spark.read.parquet`. The job refuses the output of another job; `--adopt OWNER` continues it, where
+OWNER is the name in the error message.
 """
 
 from pyspark.sql.functions import count, window

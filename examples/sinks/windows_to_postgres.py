@@ -1,9 +1,10 @@
-"""How many numbers each window of ten seconds has so far, in a PostgreSQL table: one row for each window, replaced as it grows.
+"""Streaming job: count numbers per window of ten seconds in a PostgreSQL table, one row per window, updated in place.
 
     holdfast submit examples/sinks/windows_to_postgres.py -- --table windows
     spark-submit examples/sinks/windows_to_postgres.py --table windows
 
-Where the database is comes from the environment (PGHOST, PGUSER, PGPASSWORD, …), so it stands in no command line and in no log.
+The connection parameters come from the environment (PGHOST, PGUSER, PGPASSWORD, …), so no password appears in a command line
+or in a log. A missing table is created.
 """
 
 from pyspark.sql.functions import count, window

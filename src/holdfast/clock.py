@@ -1,7 +1,7 @@
-"""The two clocks.
+"""Clocks.
 
-Deadlines use CLOCK_BOOTTIME, which keeps counting while the machine sleeps; people read the wall clock.
-Code that decides takes a time as an argument; only the edges hold a Clock.
+Deadlines use CLOCK_BOOTTIME, which keeps counting while the machine sleeps. The wall clock is only for display and logs.
+Decisions take the time as an argument; only the code around them holds a Clock.
 """
 
 import time
@@ -10,10 +10,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def boottime(self) -> float:
-        """Seconds since boot, sleep included. Never goes back."""
+        """Return seconds since boot, including sleep. Monotonic."""
 
     def wall(self) -> float:
-        """Seconds since the Unix epoch. For people and logs only: it may jump."""
+        """Return seconds since the Unix epoch. For display and logs only: the clock may jump."""
 
 
 class SystemClock:

@@ -1,36 +1,36 @@
-"""What can go wrong, named by what the caller does next.
+"""Errors, classified by the reaction of the caller.
 
-The text of every error is one sentence for a person: it says what happened and, where it helps, what to do.
+Every message is a sentence for the user: what happened and, where it helps, what to do.
 """
 
 
 class HoldfastError(Exception):
-    """The root of all errors that Holdfast raises on purpose."""
+    """Base class of all errors that Holdfast raises on purpose."""
 
 
 class Unavailable(HoldfastError):
-    """Nothing was done, and the same call may succeed later: retry."""
+    """Temporary failure without any effect. The caller may retry."""
 
 
 class Conflict(HoldfastError):
-    """Nothing was done because the state is not what the caller decided from: look again."""
+    """Nothing was done because the state has changed since the caller read it. The caller reads it again."""
 
 
 class Refused(HoldfastError):
-    """Nothing was done, and asking again will not help: tell a person."""
+    """Permanent failure without any effect. A retry does not help; the message goes to the user."""
 
 
 class OutcomeUnknown(HoldfastError):
-    """The reply was lost. It may have been done or not: look before doing anything else."""
+    """The reply was lost, so the operation may or may not have been carried out. The caller reads the state first."""
 
 
 class SessionEnded(HoldfastError):
-    """The ZooKeeper session is over, and everything that was tied to it is gone: begin a new one."""
+    """The ZooKeeper session has ended, and its ephemeral znodes are gone. The caller opens a new session."""
 
 
 class OutputRefused(Refused):
-    """Nothing was written: the output is somebody else's, or not as this job has left it. A person has to choose."""
+    """Nothing was written: the output belongs to another job, or was changed since this job wrote it. The user decides."""
 
 
 class Superseded(HoldfastError):
-    """Nothing was written: a later attempt of the same job has taken over. End."""
+    """Nothing was written: a later attempt of the same job has taken over. The driver ends."""

@@ -1,6 +1,6 @@
-"""Logs are events with context: one JSON object a line in files, one readable line on a terminal.
+"""Structured logging: JSON lines in files, readable lines on a terminal.
 
-Only entry points call `configure`; everything else is handed a `Log` with its context bound.
+Only entry points call `configure_logging`. All other code receives a `Log` with its context bound.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from typing import Any, Protocol, TextIO, cast
 import structlog
 
 
-class _Forgiving:
-    """A stream that drops what cannot be written: a full disk must not stop whoever has something to say."""
+class _ErrorTolerantStream:
+    """Stream that drops output it cannot write, so that a full disk does not stop the process that logs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -28,7 +28,7 @@ class _Forgiving:
             self._stream.flush()
 
 
-class _JsonLine(logging.Formatter):
+class _JsonLineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps({"event": "library", "logger": record.name, "text": super().format(record)})
 
@@ -39,18 +39,18 @@ class Log(Protocol):
     def error(self, event: str, **context: Any) -> Any: ...
 
 
-def configure(*, component: str, **context: Any) -> Log:
-    """To stderr: readable if that is a terminal, JSON lines if not. Of libraries, only errors."""
+def configure_logging(*, component: str, **context: Any) -> Log:
+    """Log to stderr: readable lines on a terminal, JSON lines otherwise. Other libraries log only errors."""
     terminal = sys.stderr.isatty()
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
+    timestamper = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
     renderer: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[structlog.processors.add_log_level, stamp, structlog.processors.format_exc_info, renderer],
-        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Forgiving(sys.stderr))),
+        processors=[structlog.processors.add_log_level, timestamper, structlog.processors.format_exc_info, renderer],
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _ErrorTolerantStream(sys.stderr))),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(cast(TextIO, _Forgiving(sys.stderr)))
-    handler.setFormatter(_JsonLine())
+    handler = logging.StreamHandler(cast(TextIO, _ErrorTolerantStream(sys.stderr)))
+    handler.setFormatter(_JsonLineFormatter())
     logging.basicConfig(level=logging.ERROR, handlers=[handler], force=True)
     log: Log = structlog.get_logger().bind(component=component, **context)
     return log

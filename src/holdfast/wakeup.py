@@ -1,23 +1,23 @@
-"""A bell that any number of things may ring and one loop waits for."""
+"""Wakeup signal for one waiting loop."""
 
 import asyncio
 
 
-class Alarm:
-    """Rings are not counted: they only say that it is time to look."""
+class Wakeup:
+    """Signal that any number of sources may set and one loop waits for. Signals are not counted."""
 
     def __init__(self) -> None:
-        self._rung = False
+        self._pending = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
-        self._rung = True
+    def wake(self) -> None:
+        self._pending = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self, timeout_s: float) -> None:
-        """Return at the next ring, at once if it rang since the last wait, and after `timeout_s` at the latest."""
-        if not self._rung and timeout_s > 0:
+        """Return at the next signal, at once if one came since the last wait, and after `timeout_s` at the latest."""
+        if not self._pending and timeout_s > 0:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
             timer = loop.call_later(timeout_s, self._expire, self._waiter)
@@ -26,7 +26,7 @@ class Alarm:
             finally:
                 timer.cancel()
                 self._waiter = None
-        self._rung = False
+        self._pending = False
 
     @staticmethod
     def _expire(waiter: "asyncio.Future[None]") -> None:

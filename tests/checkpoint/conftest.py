@@ -1,23 +1,23 @@
-"""Checkpoints of a real Spark, made once."""
+"""Checkpoints that a real Spark wrote, created once per session."""
 
 import pytest
 
-from tests.harness.spark_checkpoints import FILES, SINKS, Place, spark
+from tests.harness.spark_checkpoints import INPUT_FILES, SINKS, SparkQueryFolder, run_spark
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Place]:
-    """By kind. There is one more input file than they have read. Whoever changes one changes it back, or takes a copy."""
-    root = tmp_path_factory.mktemp("made")
-    spark(root, "make", str(FILES))
-    return {kind: Place(kind, root / kind) for kind in SINKS}
+def completed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SparkQueryFolder]:
+    """Return a checkpoint of each kind. One more input file waits. A test that changes one restores it or uses a copy."""
+    root = tmp_path_factory.mktemp("completed")
+    run_spark(root, "make", str(INPUT_FILES))
+    return {kind: SparkQueryFolder(kind, root / kind) for kind in SINKS}
 
 
 @pytest.fixture(scope="session")
-def killed(made: dict[str, Place], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Place]:
-    """The same as if their drivers had been killed in their newest batch."""
+def killed(completed: dict[str, SparkQueryFolder], tmp_path_factory: pytest.TempPathFactory) -> dict[str, SparkQueryFolder]:
+    """Return copies as they look after a driver was killed in its newest batch."""
     root = tmp_path_factory.mktemp("killed")
-    places = {kind: place.copied(root / kind) for kind, place in made.items()}
-    for place in places.values():
-        place.kill_before_its_effect()
-    return places
+    queries = {kind: query.copy(root / kind) for kind, query in completed.items()}
+    for query in queries.values():
+        query.drop_newest_commit()
+    return queries

@@ -1,31 +1,31 @@
-"""Every way to damage one file of a checkpoint, one at a time, and back again."""
+"""Damages to one file of a checkpoint, applied one at a time and undone."""
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.checkpoint.file_tree import crc_of
+from holdfast.checkpoint.file_tree import crc_path
 
 
-def _noise(data: bytes) -> bytes:
+def _random_bytes(data: bytes) -> bytes:
     return random.Random(len(data)).randbytes(max(len(data), 16))
 
 
-def _one_bit(data: bytes) -> bytes:
-    at = len(data) // 2
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+def _flip_one_bit(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-HOW = {
+MUTATIONS: dict[str, Callable[[bytes], bytes]] = {
     "emptied": lambda data: b"",
     "cut in half": lambda data: data[: len(data) // 2],
     "cut by one byte": lambda data: data[:-1],
     "cut after its first line": lambda data: data.partition(b"\n")[0],
     "zeroed": lambda data: b"\0" * len(data),
-    "filled with noise": _noise,
-    "changed by one bit": _one_bit,
+    "filled with noise": _random_bytes,
+    "changed by one bit": _flip_one_bit,
     "lengthened": lambda data: data + b"\n{}",
 }
 REMOVED, SWAPPED = "removed", "swapped"
@@ -37,27 +37,27 @@ class Damage:
     path: str
     how: str
     other: str = ""
-    """What it is swapped with."""
+    """File with which it is swapped."""
     checksums: bool = True
-    """Whether the checksums of a local disk are there; a swapped file has its own with it then, if any."""
+    """False if the checksum files of a local disk are deleted too. A swapped file keeps its checksum file."""
 
     def __str__(self) -> str:
-        what = f"{self.how} with {self.other}" if self.other else self.how
-        return f"{self.path} {what}{'' if self.checksums else ', without checksums'}"
+        damage = f"{self.how} with {self.other}" if self.other else self.how
+        return f"{self.path} {damage}{'' if self.checksums else ', without checksums'}"
 
     @contextlib.contextmanager
-    def done(self) -> Iterator[None]:
+    def applied(self) -> Iterator[None]:
         involved = [path for path in (self.path, self.other) if path]
-        involved += [crc_of(path) for path in involved]
+        involved += [crc_path(path) for path in involved]
         before = {path: (self.root / path).read_bytes() for path in involved if (self.root / path).exists()}
         try:
-            self.inflict()
+            self.apply()
             yield
         finally:
             for path, data in before.items():
                 (self.root / path).write_bytes(data)
 
-    def inflict(self) -> None:
+    def apply(self) -> None:
         target, other = self.root / self.path, self.root / self.other
         data = target.read_bytes()
         if self.how == REMOVED:
@@ -66,25 +66,25 @@ class Damage:
             target.write_bytes(other.read_bytes())
             other.write_bytes(data)
         else:
-            target.write_bytes(HOW[self.how](data))
+            target.write_bytes(MUTATIONS[self.how](data))
         if not self.checksums:
             for path in (self.path, self.other or self.path):
-                (self.root / crc_of(path)).unlink(missing_ok=True)
+                (self.root / crc_path(path)).unlink(missing_ok=True)
 
 
-def damages(root: Path) -> Iterator[Damage]:
-    """Of all files below, the checksums included."""
+def all_damages(root: Path) -> Iterator[Damage]:
+    """Yield every damage to every file below the root, including checksum files."""
     paths = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     for path in paths:
         if path.rpartition("/")[2].startswith("."):
             yield from (Damage(root, path, how) for how in ("emptied", "cut in half", "filled with noise", REMOVED))
             continue
         folder = path.rpartition("/")[0]
-        others = [other for other in paths if other > path and other.rpartition("/")[0] == folder and _plain(other)]
+        others = [other for other in paths if other > path and other.rpartition("/")[0] == folder and _is_data_file(other)]
         for checksums in (True, False):
-            yield from (Damage(root, path, how, checksums=checksums) for how in (*HOW, REMOVED))
+            yield from (Damage(root, path, how, checksums=checksums) for how in (*MUTATIONS, REMOVED))
             yield from (Damage(root, path, SWAPPED, other, checksums) for other in others[:2])
 
 
-def _plain(path: str) -> bool:
+def _is_data_file(path: str) -> bool:
     return not path.rpartition("/")[2].startswith(".")

@@ -1,7 +1,7 @@
-"""Every file of real checkpoints, damaged in every way, one at a time: it is found, or known to be harmless.
+"""Every kind of damage to every file of real checkpoints, one at a time: it is found, or known to be harmless.
 
-What is harmless, and why, stands in `harmless`. At the end a real Spark judges a sample: what passes gives the right output,
-and what is set aside loses and repeats no row.
+`reason_harmless` lists the harmless damages. At the end a real Spark continues from a sample of damaged checkpoints: its
+output must be right, and setting torn offsets aside must neither lose nor repeat a row.
 """
 
 import zipfile
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.checkpoint import Verdict
-from holdfast.checkpoint.file_tree import crc_of
-from tests.checkpoint.damage import REMOVED, SWAPPED, Damage, damages
-from tests.harness.spark_checkpoints import Place, resumed
+from holdfast.checkpoint import CheckpointVerdict
+from holdfast.checkpoint.file_tree import crc_path
+from tests.checkpoint.damage import REMOVED, SWAPPED, Damage, all_damages
+from tests.harness.spark_checkpoints import SparkQueryFolder, resume_all
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -22,46 +22,46 @@ KINDS = ["windows", "totals", "rows"]
 WELL_FORMED = ("changed by one bit", SWAPPED, "cut after its first line")
 
 
-def harmless(place: Place, damage: Damage) -> str | None:
-    """Why nothing can be lost or repeated although nothing was found."""
+def reason_harmless(query: SparkQueryFolder, damage: Damage) -> str | None:
+    """Return the reason why undetected damage loses and repeats nothing, or None."""
     folder, _, name = damage.path.rpartition("/")
     if name.startswith("."):
         main = Damage(damage.root, f"{folder}/{name[1:-4]}".lstrip("/"), damage.how, checksums=damage.checksums)
-        return harmless(place, main) or "Hadoop passes over checksums that are not there, or that do not begin as they should"
+        return reason_harmless(query, main) or "Hadoop ignores checksum files that are missing or have a wrong header"
     if not damage.other and _unchanged(damage):
-        return "it has only one line, so nothing was cut"
+        return "the file has only one line, so it is unchanged"
     if damage.other and (damage.root / damage.path).read_bytes() == (damage.root / damage.other).read_bytes():
-        return "both are the same"
-    if damage.root == place.checkpoint and not any(_is_read(place, path) for path in (damage.path, damage.other) if path):
+        return "both files are identical"
+    if damage.root == query.checkpoint and not any(_is_read(query, path) for path in (damage.path, damage.other) if path):
         return "no batch reads it any more"
-    if folder == "offsets" and damage.how == REMOVED and not damage.checksums and place.newest("commits") < int(name):
-        return "nothing of that batch took effect, and it is planned again"
+    if folder == "offsets" and damage.how == REMOVED and not damage.checksums and query.newest_batch("commits") < int(name):
+        return "nothing of that batch reached the sink, and Spark plans it again"
     if folder == "commits" and damage.how == REMOVED and not damage.checksums:
-        return "so does a kill right before the commit: the batch runs again, with the same input and state"
+        return "a kill right before the commit has the same effect: the batch runs again, with the same input and state"
     if "_metadata/" in damage.path and damage.how == REMOVED and not damage.checksums:
-        return "Spark writes it anew"
+        return "Spark writes it again"
     if damage.path.endswith(".zip") and damage.how == "lengthened":
-        return "an archive is read from its beginning, and all of it is there"
-    if not damage.checksums and (damage.how in WELL_FORMED or _opaque(damage.path)):
-        return "a store that keeps no checksums beside its files shows whole files only, and checks them itself"
+        return "a zip archive with data after its end is still complete"
+    if not damage.checksums and (damage.how in WELL_FORMED or _only_spark_reads(damage.path)):
+        return "a store without checksum files writes files atomically and checks them itself"
     return None
 
 
 def _unchanged(damage: Damage) -> bool:
-    with damage.done():
+    with damage.applied():
         changed = damage.root / damage.path
         after = changed.read_bytes() if changed.exists() else None
     return after == (damage.root / damage.path).read_bytes()
 
 
-def _opaque(path: str) -> bool:
-    """What only Spark can read."""
+def _only_spark_reads(path: str) -> bool:
+    """Return True for formats that only Spark can read."""
     return path.endswith((".sst", "_metadata/schema"))
 
 
-def _is_read(place: Place, path: str) -> bool:
-    """Whether a Spark that starts from the checkpoint reads it: by its logs, and not by the code under test."""
-    planned, committed = place.newest("offsets"), place.newest("commits")
+def _is_read(query: SparkQueryFolder, path: str) -> bool:
+    """Return True if Spark reads the file when it starts. Derived from the logs, not from the code under test."""
+    planned, committed = query.newest_batch("offsets"), query.newest_batch("commits")
     folder, _, name = path.rpartition("/")
     if folder == "offsets":
         return int(name) >= planned - 1
@@ -70,95 +70,97 @@ def _is_read(place: Place, path: str) -> bool:
     if name.endswith(".zip"):
         return name == f"{committed + 1}.zip"
     if name.endswith(".sst"):
-        with zipfile.ZipFile(place.checkpoint / folder / ".." / f"{committed + 1}.zip") as archive:
+        with zipfile.ZipFile(query.checkpoint / folder / ".." / f"{committed + 1}.zip") as archive:
             return name in archive.read("metadata").decode()
     if name.endswith(".delta"):
         return int(name.removesuffix(".delta")) <= committed + 1
     return True
 
 
-def judged(place: Place) -> tuple[Counter[str], list[str]]:
-    """How often each verdict was given, and which damages passed without a reason."""
+def judge_all_damages(query: SparkQueryFolder) -> tuple[Counter[str], list[str]]:
+    """Return the number of each verdict, and the undetected damages that are not known to be harmless."""
     counts: Counter[str] = Counter()
     unexplained: list[str] = []
-    for root in (place.checkpoint, *([place.log] if place.known.writes_files else [])):
-        for damage in damages(root):
-            with damage.done():
-                verdict = place.judged()
+    for root in (query.checkpoint, *([query.sink_log] if query.known_query.writes_files else [])):
+        for damage in all_damages(root):
+            with damage.applied():
+                verdict = query.judge()
             counts[_name(verdict)] += 1
             assert all(problem.isprintable() for problem in (*verdict.problems, *verdict.remarks))
-            if not verdict.problems and verdict.aside is None and harmless(place, damage) is None:
+            if not verdict.problems and verdict.batch_to_set_aside is None and reason_harmless(query, damage) is None:
                 unexplained.append(str(damage))
-            if verdict.aside is not None:
-                newest = f"offsets/{verdict.aside}"
-                assert {damage.path, damage.other} & {newest, crc_of(newest)}
+            if verdict.batch_to_set_aside is not None:
+                newest = f"offsets/{verdict.batch_to_set_aside}"
+                assert {damage.path, damage.other} & {newest, crc_path(newest)}
     return counts, unexplained
 
 
-def _name(verdict: Verdict) -> str:
-    return "parked" if verdict.problems else "fine" if verdict.aside is None else "set aside"
+def _name(verdict: CheckpointVerdict) -> str:
+    return "parked" if verdict.problems else "fine" if verdict.batch_to_set_aside is None else "set aside"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_damage_to_a_checkpoint_at_rest_is_found_or_harmless(
-    made: dict[str, Place], kind: str, report: Callable[[str], None]
+def test_every_damage_to_a_completed_checkpoint_is_found_or_harmless(
+    completed: dict[str, SparkQueryFolder], kind: str, report: Callable[[str], None]
 ) -> None:
-    assert made[kind].judged() == Verdict()
-    counts, unexplained = judged(made[kind])
-    report(f"fuzz: {kind}, at rest: {dict(counts)}")
+    assert completed[kind].judge() == CheckpointVerdict()
+    counts, unexplained = judge_all_damages(completed[kind])
+    report(f"fuzz: {kind}, completed: {dict(counts)}")
     assert unexplained == []
-    assert counts["set aside"] == 0, "its newest batch is committed"
+    assert counts["set aside"] == 0, "the newest batch is committed"
     assert counts["parked"] > 100
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_damage_to_a_checkpoint_after_a_kill_is_found_mended_or_harmless(
-    killed: dict[str, Place], kind: str, report: Callable[[str], None]
+def test_every_damage_after_a_kill_is_found_repaired_or_harmless(
+    killed: dict[str, SparkQueryFolder], kind: str, report: Callable[[str], None]
 ) -> None:
-    assert killed[kind].judged() == Verdict()
-    counts, unexplained = judged(killed[kind])
+    assert killed[kind].judge() == CheckpointVerdict()
+    counts, unexplained = judge_all_damages(killed[kind])
     report(f"fuzz: {kind}, killed: {dict(counts)}")
     assert unexplained == []
     assert counts["set aside"] >= 10 and counts["parked"] > 100
 
 
 class Sample:
-    """Copies with one damage each, to be judged by us and then by Spark."""
+    """Copies with one damage each, judged by Holdfast and then resumed by Spark."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.places: dict[str, Place] = {}
-        self.verdicts: dict[str, Verdict] = {}
+        self.queries: dict[str, SparkQueryFolder] = {}
+        self.verdicts: dict[str, CheckpointVerdict] = {}
 
-    def add(self, label: str, place: Place, path: str = "", how: str = "", *, checksums: bool = True) -> None:
-        copy = place.copied(self.root / f"{len(self.places)}")
+    def add(self, label: str, query: SparkQueryFolder, path: str = "", how: str = "", *, checksums: bool = True) -> None:
+        copy = query.copy(self.root / f"{len(self.queries)}")
         if path:
             damage = Damage(copy.checkpoint, path, how, checksums=checksums)
-            damage.inflict()
-        self.verdicts[label] = copy.mended()
-        self.places[label] = copy
+            damage.apply()
+        self.verdicts[label] = copy.repair()
+        self.queries[label] = copy
 
 
-def test_spark_agrees(made: dict[str, Place], killed: dict[str, Place], tmp_path: Path, report: Callable[[str], None]) -> None:
+def test_spark_resumes_from_a_sample_with_the_right_output(
+    completed: dict[str, SparkQueryFolder], killed: dict[str, SparkQueryFolder], tmp_path: Path, report: Callable[[str], None]
+) -> None:
     sample = Sample(tmp_path)
-    last = {kind: place.newest("offsets") for kind, place in killed.items()}
+    last = {kind: query.newest_batch("offsets") for kind, query in killed.items()}
     for kind in KINDS:
-        sample.add(f"{kind}: whole", made[kind])
+        sample.add(f"{kind}: undamaged", completed[kind])
         sample.add(f"{kind}: killed", killed[kind])
         sample.add(f"{kind}: torn offsets", killed[kind], f"offsets/{last[kind]}", "cut in half")
-        sample.add(f"{kind}: old offsets", made[kind], "offsets/0", "filled with noise")
-    sample.add("rows: lost commit", made["rows"], f"commits/{last['rows']}", REMOVED, checksums=False)
+        sample.add(f"{kind}: old offsets", completed[kind], "offsets/0", "filled with noise")
+    sample.add("rows: lost commit", completed["rows"], f"commits/{last['rows']}", REMOVED, checksums=False)
     sample.add("rows: empty offsets without checksums", killed["rows"], f"offsets/{last['rows']}", "emptied", checksums=False)
-    sample.add("totals: no schema", made["totals"], "state/0/0/_metadata/schema", REMOVED, checksums=False)
-    sample.add("totals: no operators", made["totals"], "state/0/_metadata/metadata", REMOVED, checksums=False)
+    sample.add("totals: no schema", completed["totals"], "state/0/0/_metadata/schema", REMOVED, checksums=False)
+    sample.add("totals: no operators", completed["totals"], "state/0/_metadata/metadata", REMOVED, checksums=False)
 
-    results = resumed(made["rows"].folder.parent, sample.places.values())
+    results = resume_all(completed["rows"].folder.parent, sample.queries.values())
     assert not [result for result in results.values() if "failed" in result]
-    expected = {kind: results[sample.places[f"{kind}: whole"].folder]["output"] for kind in KINDS}
+    expected = {kind: results[sample.queries[f"{kind}: undamaged"].folder]["output"] for kind in KINDS}
     assert len(expected["rows"]) == 50 and len({row[0] for row in expected["rows"]}) == 50, "each row of each file, once"
-    for label, place in sample.places.items():
-        verdict, result = sample.verdicts[label], results[place.folder]
+    for label, query in sample.queries.items():
+        verdict, result = sample.verdicts[label], results[query.folder]
         assert not verdict.problems, label
-        assert (verdict.aside is not None) == ("offsets" in label and "old" not in label), label
-        assert result.get("output") == expected[place.kind], (label, result.get("failed"))
-    report(f"fuzz: Spark went on from {len(results)} damaged checkpoints with the right output")
+        assert (verdict.batch_to_set_aside is not None) == ("offsets" in label and "old" not in label), label
+        assert result.get("output") == expected[query.kind], (label, result.get("failed"))
+    report(f"fuzz: Spark resumed {len(results)} damaged checkpoints with the right output")

@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.model.identifiers import JobId
 from holdfast.model.phase import Phase
-from tests.harness.command_line import answer, asked, refusal, run
-from tests.harness.prepared_cluster import LaidOut
+from tests.harness.command_line import error_message, run_command, run_json, run_ok
+from tests.harness.prepared_cluster import PreparedCluster
 
 pytestmark = pytest.mark.real
 
@@ -25,79 +25,97 @@ def files(tmp_path: Path) -> Path:
     return directory
 
 
-def live(cluster: LaidOut) -> dict[str, dict[str, object]]:
-    return {job["name"]: job for job in json.loads(answer(cluster, "ls", "--json"))}
+def live(cluster: PreparedCluster) -> dict[str, dict[str, object]]:
+    return {job["name"]: job for job in json.loads(run_ok(cluster, "ls", "--json"))}
 
 
-def test_what_is_described_is_submitted_and_then_there_is_nothing_to_do(cluster: LaidOut, files: Path) -> None:
-    shown = answer(cluster, "apply", str(files), "--dry-run")
+def test_described_jobs_are_submitted_once(cluster: PreparedCluster, files: Path) -> None:
+    shown = run_ok(cluster, "apply", str(files), "--dry-run")
     assert shown.splitlines() == ["+ rates: submit words.py", "+ words: submit words.py"]
     assert live(cluster) == {}
-    answer(cluster, "apply", str(files), "--yes")
+    run_ok(cluster, "apply", str(files), "--yes")
     assert set(live(cluster)) == {"words", "rates"}
-    spec = asked(cluster, "show", "words")["spec"]
+    spec = run_json(cluster, "show", "words")["spec"]
     assert spec["arguments"] == ["--input", "ü b", "3"]
     assert spec["conf"] == [["spark.ui.enabled", "false"]]
-    assert answer(cluster, "apply", str(files)).splitlines() == ["= rates: as it is", "= words: as it is", "nothing to do"]
+    assert run_ok(cluster, "apply", str(files)).splitlines() == ["= rates: unchanged", "= words: unchanged", "nothing to do"]
 
 
-def test_what_differs_is_upgraded_and_what_is_not_described_is_cancelled(cluster: LaidOut, files: Path) -> None:
-    answer(cluster, "apply", str(files), "--yes")
+def test_changed_jobs_are_upgraded_and_undescribed_jobs_are_cancelled(cluster: PreparedCluster, files: Path) -> None:
+    run_ok(cluster, "apply", str(files), "--yes")
     before = live(cluster)
     (files / "rates.toml").unlink()
     (files / "words.py").write_text("print('other words')\n")
-    shown = answer(cluster, "apply", str(files), "--yes").splitlines()
+    shown = run_ok(cluster, "apply", str(files), "--yes").splitlines()
     assert shown[:2] == [
-        f"~ words: upgrade {before['words']['id']}: another program",
+        f"~ words: upgrade {before['words']['id']}: new program",
         f"- rates: cancel {before['rates']['id']}: no file describes it",
     ]
     after = live(cluster)
     assert after["words"]["id"] == before["words"]["id"]
     assert after["rates"]["desired"] == "cancel"
     assert cluster.get(cluster.paths.spec(JobId(str(before["words"]["id"])), 2)) is not None
-    assert "= words: as it is" in answer(cluster, "apply", str(files), "--dry-run")
+    assert "= words: unchanged" in run_ok(cluster, "apply", str(files), "--dry-run")
 
 
-def test_nobody_is_cancelled_without_being_asked_about(cluster: LaidOut, files: Path) -> None:
+def test_json_lists_each_change_with_its_job(cluster: PreparedCluster, files: Path) -> None:
+    planned = run_json(cluster, "apply", str(files), "--dry-run")
+    assert [(change["act"], change["name"], change["id"]) for change in planned] == [
+        ("submit", "rates", None),
+        ("submit", "words", None),
+    ]
+    done = run_json(cluster, "apply", str(files), "--yes")
+    assert {change["name"]: change["id"] for change in done} == {name: job["id"] for name, job in live(cluster).items()}
+    (files / "rates.toml").unlink()
+    ids = {change["name"]: change["id"] for change in done}
+    assert [(change["act"], change["id"]) for change in run_json(cluster, "apply", str(files), "--yes")] == [
+        ("cancel", ids["rates"]),
+        ("nothing", ids["words"]),
+    ]
+
+
+def test_apply_asks_before_it_cancels(cluster: PreparedCluster, files: Path) -> None:
     cluster.submit("j1", name="precious")
-    sentence = refusal(run(cluster, "apply", str(files)))
-    assert "nobody is there to be asked" in sentence
+    sentence = error_message(run_command(cluster, "apply", str(files)))
+    assert "there is no terminal: repeat with --yes" in sentence
     assert live(cluster)["precious"]["desired"] == "run"
 
 
-def test_slots_are_kept(cluster: LaidOut, files: Path) -> None:
-    answer(cluster, "apply", str(files), "--yes")
+def test_change_of_slots_is_refused(cluster: PreparedCluster, files: Path) -> None:
+    run_ok(cluster, "apply", str(files), "--yes")
     (files / "rates.toml").write_text('script = "words.py"\nrestart = "never"\nslots = 3\n')
-    assert "takes 2 slots, and a running job keeps its slots" in refusal(run(cluster, "apply", str(files), "--yes"))
+    assert "occupies 2 slots, and an upgrade cannot change that" in error_message(
+        run_command(cluster, "apply", str(files), "--yes")
+    )
 
 
-def test_jobs_that_ended_do_not_count(cluster: LaidOut, files: Path) -> None:
+def test_ended_jobs_are_ignored(cluster: PreparedCluster, files: Path) -> None:
     cluster.submit("j1", name="words")
-    cluster.settle("j1", Phase.FINISHED, "it is done")
+    cluster.write_state("j1", Phase.FINISHED, "it is done")
     cluster.remove(cluster.paths.name("words"))
-    assert "+ words: submit words.py" in answer(cluster, "apply", str(files), "--dry-run")
+    assert "+ words: submit words.py" in run_ok(cluster, "apply", str(files), "--dry-run")
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("script = ", "it is not TOML"),
+        ("script = ", "the file is not valid TOML"),
         ('script = "missing.py"', "there is no file"),
         ('name = "x"', "'script' is missing"),
-        ('script = "words.py"\nslot = 2', "'slot' is not known"),
+        ('script = "words.py"\nslot = 2', "unknown key 'slot'"),
         ('script = "words.py"\nslots = "2"', "'slots' must be a number"),
         ('script = "words.py"\nslots = 0', "'slots' must be 1 to 1000"),
         ('script = "words.py"\narguments = [[1]]', "must be text or a number"),
-        ('script = "words.py"\nrestart = "always"', "is no restart strategy"),
+        ('script = "words.py"\nrestart = "always"', "is not a restart strategy"),
         ('script = "words.py"\nname = "words"', "describes a job of the same name, 'words'"),
     ],
 )
-def test_one_bad_file_and_nothing_is_done(cluster: LaidOut, files: Path, content: str, sentence: str) -> None:
+def test_one_invalid_file_prevents_all_changes(cluster: PreparedCluster, files: Path, content: str, sentence: str) -> None:
     (files / "zzz.toml").write_text(content)
-    said = refusal(run(cluster, "apply", str(files), "--yes"))
+    said = error_message(run_command(cluster, "apply", str(files), "--yes"))
     assert sentence in said and "zzz.toml" in said
     assert live(cluster) == {}
 
 
-def test_what_is_no_directory_is_refused(cluster: LaidOut, files: Path) -> None:
-    assert "is not a directory" in refusal(run(cluster, "apply", str(files / "words.py")))
+def test_path_that_is_no_directory_is_refused(cluster: PreparedCluster, files: Path) -> None:
+    assert "is not a directory" in error_message(run_command(cluster, "apply", str(files / "words.py")))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.session import CONNECT_S
+from holdfast.client.connection.session import CONNECT_S
 from tests.harness.cluster.command import holdfast
-from tests.harness.prepared_cluster import LaidOut
+from tests.harness.prepared_cluster import PreparedCluster
 
 TRIES = 5
 
@@ -26,7 +26,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def completed(program: Path, line: str, **environment: str) -> list[str]:
-    """What bash would offer for the last word."""
+    """Return the completions that bash offers for the last word."""
     words = line.split(" ")
     asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
     answer = subprocess.run(
@@ -37,7 +37,7 @@ def completed(program: Path, line: str, **environment: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_for_each_shell_is_printed(shell: str) -> None:
+def test_completion_script_is_printed_for_each_shell(shell: str) -> None:
     answer = holdfast("completion", shell)
     assert answer.returncode == 0
     assert "_HOLDFAST_COMPLETE" in answer.stdout
@@ -52,7 +52,7 @@ def test_commands_and_options_are_completed(program: Path) -> None:
 
 
 @pytest.mark.real
-def test_jobs_are_completed_by_name(program: Path, cluster: LaidOut) -> None:
+def test_jobs_are_completed_by_name(program: Path, cluster: PreparedCluster) -> None:
     for name in ("words", "wares", "clicks"):
         cluster.submit(f"j-{name}", name=name)
     said = f"--connect {cluster.connect}"
@@ -61,7 +61,7 @@ def test_jobs_are_completed_by_name(program: Path, cluster: LaidOut) -> None:
     assert completed(program, f"holdfast quarantine show {said} c") == ["clicks"]
 
 
-def test_a_cluster_that_cannot_be_asked_completes_nothing_and_says_nothing(program: Path, tmp_path: Path) -> None:
+def test_unreachable_cluster_completes_nothing_silently(program: Path, tmp_path: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -7,26 +7,26 @@ from pathlib import Path
 
 _STRUCK = """
 import signal, time
-from holdfast.cli.interrupts import hear_interrupts
+from holdfast.cli.interrupts import install_interrupt_hook
 
 class Struck:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
-hear_interrupts()
+install_interrupt_hook()
 Struck()
 for _ in range(1000):
     time.sleep(0.01)
 print("went on")
 """
 _OTHER = """
-from holdfast.cli.interrupts import hear_interrupts
+from holdfast.cli.interrupts import install_interrupt_hook
 
 class Failing:
     def __del__(self):
         raise ValueError("something else")
 
-hear_interrupts()
+install_interrupt_hook()
 Failing()
 """
 
@@ -44,20 +44,20 @@ def _run(code: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_an_interruption_that_a_finalizer_swallows_is_heard() -> None:
+def test_interrupt_inside_a_finalizer_is_raised_again() -> None:
     done = _run(_STRUCK)
     assert done.stdout == ""
     assert done.returncode == -signal.SIGINT
 
 
-def test_what_else_goes_wrong_in_a_finalizer_is_shown_as_ever() -> None:
+def test_other_errors_in_finalizers_are_still_printed() -> None:
     done = _run(_OTHER)
     assert done.returncode == 0
     assert "ValueError: something else" in done.stderr
 
 
-def test_an_interruption_ends_with_130_wherever_it_came_through(tmp_path: Path) -> None:
-    """As a module, which is how the command is run: Python itself does otherwise there."""
+def test_interrupt_exits_with_130_even_during_imports(tmp_path: Path) -> None:
+    """Run the code as a module, like the command: Python handles interrupts of modules differently."""
     (tmp_path / "struck.py").write_text(_THROUGH_EXEC)
     done = subprocess.run([sys.executable, "-m", "struck"], cwd=tmp_path, timeout=60, check=False)
     assert done.returncode == 130

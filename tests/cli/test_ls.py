@@ -14,8 +14,8 @@ from holdfast.model.phase import Phase
 from holdfast.zk.records.job_reader import read_jobs
 from holdfast.zk.records.submission import submit
 from holdfast.zk.session.client import Client
-from tests.harness.command_line import answer, asked, refusal, run
-from tests.harness.prepared_cluster import LaidOut
+from tests.harness.command_line import error_message, run_command, run_json, run_ok
+from tests.harness.prepared_cluster import PreparedCluster
 
 pytestmark = pytest.mark.real
 
@@ -24,11 +24,11 @@ GARBAGE = [b"", b"\x00\xff noise", b"{}", b"[1]", b'{"schema":1}', b"[" * 50_000
 MANY = 1000
 
 
-def test_a_running_job_is_told_with_the_keys_that_scripts_rely_on(cluster: LaidOut) -> None:
+def test_running_job_has_the_documented_json_keys(cluster: PreparedCluster) -> None:
     cluster.submit("j1", name="words")
-    cluster.settle("j1", Phase.RUNNING, "attempt 3 runs on n1", attempt=3, node="n1", restarts=2)
-    cluster.lease("j1", attempt=3, progress=Progress(7, 12.5, ('{"t":{"0":5}}', "not JSON", "NaN")))
-    (job,) = asked(cluster, "ls")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 3 runs on n1", attempt=3, node="n1", restarts=2)
+    cluster.write_lease("j1", attempt=3, progress=Progress(7, 12.5, ('{"t":{"0":5}}', "not JSON", "NaN")))
+    (job,) = run_json(cluster, "ls")
     assert list(job) == KEYS
     submitted = job.pop("submitted_at")
     assert len(submitted) == len("2026-11-15T22:35:02.123Z") and submitted.endswith("Z")
@@ -46,157 +46,170 @@ def test_a_running_job_is_told_with_the_keys_that_scripts_rely_on(cluster: LaidO
     }
 
 
-def test_a_job_that_nobody_has_looked_at_has_the_same_keys(cluster: LaidOut) -> None:
+def test_submitted_job_has_the_documented_json_keys(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    (job,) = asked(cluster, "ls")
+    (job,) = run_json(cluster, "ls")
     assert list(job) == KEYS
     assert job["phase"] == "PENDING"
     assert job["progress"] == {"batch_id": None, "rows_per_second": None, "offsets": [], "lag": []}
     assert job["node"] is job["driver_pid"] is None
 
 
-def test_what_is_no_number_is_no_number_in_json_either(cluster: LaidOut) -> None:
+def test_nan_and_infinity_are_null_in_json(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    cluster.settle("j1", Phase.RUNNING, "runs", attempt=1, node="n1")
-    cluster.lease("j1", progress=Progress(1, float("nan")))
-    done = run(cluster, "ls", "--json")
+    cluster.write_state("j1", Phase.RUNNING, "runs", attempt=1, node="n1")
+    cluster.write_lease("j1", progress=Progress(1, float("nan")))
+    done = run_command(cluster, "ls", "--json")
     assert "NaN" not in done.stdout
     assert json.loads(done.stdout)[0]["progress"]["rows_per_second"] is None
 
 
-def test_how_far_a_job_had_come_is_told_when_it_does_not_run(cluster: LaidOut) -> None:
+def test_last_progress_is_shown_while_a_job_does_not_run(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    cluster.settle("j1", Phase.PARKED, "stopped", attempt=1)
-    cluster.report("j1", progress=Progress(9, 100.0))
-    (job,) = asked(cluster, "ls")
+    cluster.write_state("j1", Phase.PARKED, "stopped", attempt=1)
+    cluster.write_report("j1", progress=Progress(9, 100.0))
+    (job,) = run_json(cluster, "ls")
     assert job["progress"]["batch_id"] == 9
     assert job["progress"]["rows_per_second"] is None
 
 
-def test_jobs_that_ended_are_listed_only_if_asked_for(cluster: LaidOut) -> None:
+def test_ended_jobs_are_listed_with_all(cluster: PreparedCluster) -> None:
     cluster.submit("j1", name="live")
     cluster.submit("j2", name="over")
-    cluster.settle("j2", Phase.FINISHED, "it came to its end", attempt=1)
-    assert [job["name"] for job in asked(cluster, "ls")] == ["live"]
-    assert [job["name"] for job in asked(cluster, "ls", "--all")] == ["live", "over"]
+    cluster.write_state("j2", Phase.FINISHED, "it came to its end", attempt=1)
+    assert [job["name"] for job in run_json(cluster, "ls")] == ["live"]
+    assert [job["name"] for job in run_json(cluster, "ls", "--all")] == ["live", "over"]
+
+
+def test_number_of_hidden_ended_jobs_is_on_stderr_only(cluster: PreparedCluster) -> None:
+    cluster.submit("j1", name="over")
+    cluster.write_state("j1", Phase.FINISHED, "it came to its end", attempt=1)
+    done = run_command(cluster, "ls")
+    assert done.stdout == "no jobs\n"
+    assert "1 ended job is not listed; 'holdfast ls --all' lists it" in done.stderr
+    cluster.submit("j2", name="over-too")
+    cluster.write_state("j2", Phase.FAILED, "it failed", attempt=1)
+    assert "2 ended jobs are not listed; 'holdfast ls --all' lists them" in run_command(cluster, "ls").stderr
+    assert "not listed" not in run_command(cluster, "ls", "--all").stderr
+    assert "not listed" not in run_command(cluster, "ls", "--json").stderr
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
 @pytest.mark.parametrize("part", ["spec", "desired", "state", "lease", "report"])
-def test_garbage_in_one_job_leaves_the_others_readable(cluster: LaidOut, part: str, garbage: bytes) -> None:
+def test_malformed_record_of_one_job_leaves_others_readable(cluster: PreparedCluster, part: str, garbage: bytes) -> None:
     for job in ("j1", "j2"):
         cluster.submit(job, name=f"n-{job}")
-        cluster.settle(job, Phase.RUNNING, "runs", attempt=1, node="n1")
-        cluster.lease(job)
+        cluster.write_state(job, Phase.RUNNING, "runs", attempt=1, node="n1")
+        cluster.write_lease(job)
     cluster.put(cluster.paths.job(JobId("j1"), part), garbage)
-    broken, whole = asked(cluster, "ls")
+    broken, whole = run_json(cluster, "ls")
     assert (broken["name"], broken["id"]) == ("n-j1", "j1")
     assert list(broken) == KEYS
     assert whole["phase"] == "RUNNING" and whole["reason"] == "runs"
     if part == "report" and not garbage:
         assert broken["reason"] == "runs"  # which is how a report looks before the first attempt
     else:
-        assert f"its {part} " in broken["reason"]
+        assert f"the job's {part} " in broken["reason"]
     assert broken["phase"] == ("?" if part == "state" else "RUNNING")
 
 
 @pytest.mark.parametrize("command", [["ls"], ["ls", "--all"], ["events"], ["cluster"], ["show"]], ids=" ".join)
-def test_no_command_minds_garbage(cluster: LaidOut, command: list[str]) -> None:
+def test_every_command_tolerates_malformed_records(cluster: PreparedCluster, command: list[str]) -> None:
     parts = ["spec", "desired", "state", "lease", "report"]
     for part in parts:
         cluster.submit(f"j-{part}")
-        cluster.settle(f"j-{part}", Phase.RUNNING, "runs", attempt=1, node="n1")
+        cluster.write_state(f"j-{part}", Phase.RUNNING, "runs", attempt=1, node="n1")
         cluster.put(cluster.paths.job(JobId(f"j-{part}"), part), b"\x00\xff noise")
     for job in [f"j-{part}" for part in parts] if command == ["show"] else [None]:
-        assert run(cluster, *command, *([job] if job is not None else [])).returncode == 0
+        assert run_command(cluster, *command, *([job] if job is not None else [])).returncode == 0
 
 
 @pytest.mark.parametrize("part", ["spec", "desired", "state"])
-def test_a_missing_part_is_said(cluster: LaidOut, part: str) -> None:
+def test_missing_record_is_reported(cluster: PreparedCluster, part: str) -> None:
     cluster.submit("j1")
     cluster.remove(cluster.paths.job(JobId("j1"), part))
-    (job,) = asked(cluster, "ls")
-    assert f"it has no {part}" in job["reason"]
+    (job,) = run_json(cluster, "ls")
+    assert f"the job has no {part} znode" in job["reason"]
 
 
-def test_a_folder_without_anything_is_a_row_too(cluster: LaidOut) -> None:
+def test_job_without_records_is_listed(cluster: PreparedCluster) -> None:
     cluster.put(cluster.paths.job(JobId("odd one")), b"")
-    (job,) = asked(cluster, "ls")
+    (job,) = run_json(cluster, "ls")
     assert (job["id"], job["name"], job["phase"], job["submitted_at"]) == ("odd one", None, "?", None)
-    assert "it has no state" in job["reason"]
+    assert "the job has no state znode" in job["reason"]
 
 
-def test_a_job_in_quarantine_is_told_as_such_without_a_state(cluster: LaidOut) -> None:
+def test_quarantined_job_without_state_is_listed_as_quarantined(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
     cluster.remove(cluster.paths.job(JobId("j1"), "state"))
-    cluster.quarantine("j1", "it has no state")
-    (job,) = asked(cluster, "ls")
+    cluster.write_quarantine("j1", "it has no state")
+    (job,) = run_json(cluster, "ls")
     assert job["phase"] == "QUARANTINED"
 
 
-def test_nothing_that_a_job_says_reaches_the_terminal_as_a_command(cluster: LaidOut) -> None:
+def test_control_characters_are_escaped(cluster: PreparedCluster) -> None:
     cluster.submit("j1", arguments=("\x1b[2J", "\u202e", "[bold]"))
-    cluster.settle("j1", Phase.PENDING, "red \x1b[31m alert\nand [/] more \u202e\x07", attempt=1)
+    cluster.write_state("j1", Phase.PENDING, "red \x1b[31m alert\nand [/] more \u202e\x07", attempt=1)
     for command in (["ls"], ["show", "j1"], ["events"], ["stop", "j1"]):
-        said = answer(cluster, *command)
+        said = run_ok(cluster, *command)
         assert "\x1b" not in said and "\u202e" not in said and "\x07" not in said
         assert r"red \x1b[31m alert and [/] more \u202e\x07" in said
 
 
-def test_times_that_no_calendar_has_are_no_reason_to_fail(cluster: LaidOut) -> None:
+def test_times_outside_the_calendar_are_accepted(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    state = cluster.settle("j1", Phase.BACKOFF, "again later", attempt=1, not_before=float("inf"))
+    state = cluster.write_state("j1", Phase.BACKOFF, "again later", attempt=1, not_before=float("inf"))
     for wall in ("1e300", "NaN", "-1e18"):
         data = encode(state).replace(str(state.events[0].wall).encode(), wall.encode())
         cluster.put(cluster.paths.job(JobId("j1"), "state"), data)
         for command in (["ls"], ["show", "j1"], ["events"], ["ls", "--json"], ["events", "--json"]):
-            assert run(cluster, *command).returncode == 0, (wall, command)
+            assert run_command(cluster, *command).returncode == 0, (wall, command)
 
 
-def test_without_a_terminal_no_reason_is_cut(cluster: LaidOut) -> None:
+def test_reasons_are_not_cut_without_a_terminal(cluster: PreparedCluster) -> None:
     reason = "because " * 100 + "of that"
     cluster.submit("j1")
-    cluster.settle("j1", Phase.PENDING, reason)
-    assert reason in answer(cluster, "ls")
+    cluster.write_state("j1", Phase.PENDING, reason)
+    assert reason in run_ok(cluster, "ls")
 
 
-def test_that_nobody_leads_is_said(cluster: LaidOut) -> None:
+def test_missing_leader_is_mentioned(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    assert "no node leads" in run(cluster, "ls").stderr
-    assert "no node leads" in answer(cluster, "show", "j1")
+    assert "no node leads" in run_command(cluster, "ls").stderr
+    assert "no node leads" in run_ok(cluster, "show", "j1")
 
     async def led() -> None:
-        async with cluster.led():
-            assert (await asyncio.to_thread(run, cluster, "ls")).stderr == ""
+        async with cluster.elect_leader():
+            assert (await asyncio.to_thread(run_command, cluster, "ls")).stderr == ""
 
     asyncio.run(led())
 
 
-def test_a_cluster_that_nobody_has_founded_is_one_sentence(cluster: LaidOut) -> None:
-    elsewhere = LaidOut(cluster.port, "/nowhere", cluster.storage)
+def test_missing_cluster_is_one_sentence(cluster: PreparedCluster) -> None:
+    elsewhere = PreparedCluster(cluster.port, "/nowhere", cluster.storage)
     for command in (["ls"], ["show", "j1"], ["submit", __file__], ["events"], ["logs", "j1"], ["stop", "j1"]):
-        done = run(elsewhere, *command)
+        done = run_command(elsewhere, *command)
         assert done.returncode in (0, 1)
         if command[0] in ("ls", "submit"):
-            assert "no node has ever joined" in refusal(done)
+            assert "no node has ever joined" in error_message(done)
 
 
-def test_slots_in_use_are_counted(cluster: LaidOut) -> None:
-    cluster.node("n1", slots=8)
-    cluster.node("n2", slots=8)
+def test_used_slots_are_counted(cluster: PreparedCluster) -> None:
+    cluster.add_node("n1", slots=8)
+    cluster.add_node("n2", slots=8)
     cluster.submit("j1", slots=2)
-    cluster.settle("j1", Phase.RUNNING, "runs", attempt=1, node="n1")
-    cluster.lease("j1")
+    cluster.write_state("j1", Phase.RUNNING, "runs", attempt=1, node="n1")
+    cluster.write_lease("j1")
     cluster.submit("j2", slots=3)
-    cluster.settle("j2", Phase.STARTING, "given to n2", attempt=1, node="n2")
+    cluster.write_state("j2", Phase.STARTING, "given to n2", attempt=1, node="n2")
     cluster.submit("j3", slots=4)
     cluster.submit("j4", slots=5)
-    cluster.settle("j4", Phase.FINISHED, "over", attempt=1, node="n1")
-    nodes = {node["id"]: node["slots_used"] for node in asked(cluster, "cluster")["nodes"]}
+    cluster.write_state("j4", Phase.FINISHED, "over", attempt=1, node="n1")
+    nodes = {node["id"]: node["slots_used"] for node in run_json(cluster, "cluster")["nodes"]}
     assert nodes == {"n1": 2, "n2": 3}
 
 
-def test_a_thousand_jobs_submitted_at_once_are_listed_quickly(cluster: LaidOut, report: Callable[[str], None]) -> None:
+def test_thousand_jobs_are_listed_quickly(cluster: PreparedCluster, report: Callable[[str], None]) -> None:
     async def submit_all(client: Client) -> None:
         specs = [Spec(name=f"n{number}", script="s.py", blob="0" * 64) for number in range(MANY)]
         for first in range(0, MANY, 250):
@@ -211,11 +224,11 @@ def test_a_thousand_jobs_submitted_at_once_are_listed_quickly(cluster: LaidOut, 
     cluster.run(submit_all)
     submitted_s = time.monotonic() - began
     began = time.monotonic()
-    jobs = cluster.run(lambda client: read_jobs(client, cluster.paths, ended=True))
+    jobs = cluster.run(lambda client: read_jobs(client, cluster.paths, include_ended=True))
     read_s = time.monotonic() - began
     began = time.monotonic()
-    listed = asked(cluster, "ls")
+    listed = run_json(cluster, "ls")
     report(f"{MANY} jobs: submitted in {submitted_s:.1f} s, read in {read_s:.1f} s, listed in {time.monotonic() - began:.1f} s")
     assert len(jobs) == len({job["id"] for job in listed}) == MANY
     assert all(job["phase"] == "PENDING" for job in listed)
-    assert len(answer(cluster, "ls").splitlines()) == MANY + 2
+    assert len(run_ok(cluster, "ls").splitlines()) == MANY + 2

@@ -8,52 +8,70 @@ from holdfast.errors import Refused
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Progress
 from holdfast.model.phase import Phase
-from holdfast.zk.records.job_reader import find_job
+from holdfast.zk.records.job_lookup import find_job
 from holdfast.zk.session.client import Client
-from tests.harness.command_line import answer, asked, refusal, run
-from tests.harness.prepared_cluster import LaidOut
+from tests.harness.command_line import error_message, run_command, run_json, run_ok
+from tests.harness.prepared_cluster import PreparedCluster
 
 pytestmark = pytest.mark.real
 
 
-def test_a_job_is_found_by_id_name_and_the_beginning_of_its_id(cluster: LaidOut) -> None:
+def test_job_is_found_by_id_name_and_id_prefix(cluster: PreparedCluster) -> None:
     cluster.submit("j0123456789ab", name="words")
     cluster.submit("j0199456789ab", name="clicks")
     for text in ("j0123456789ab", "words", "j0123"):
-        assert asked(cluster, "show", text)["id"] == "j0123456789ab"
+        assert run_json(cluster, "show", text)["id"] == "j0123456789ab"
 
 
-def test_a_beginning_that_fits_several_is_refused_and_lists_them(cluster: LaidOut) -> None:
+def test_ambiguous_id_prefix_is_refused_with_candidates(cluster: PreparedCluster) -> None:
     cluster.submit("j0123456789ab", name="words")
     cluster.submit("j0123956789ab", name="clicks")
-    said = refusal(run(cluster, "show", "j0123"))
+    said = error_message(run_command(cluster, "show", "j0123"))
     assert "j0123456789ab" in said and "j0123956789ab" in said
-    assert "there is no job 'j01'" in refusal(run(cluster, "cancel", "j01"))  # too short to be meant
+    assert "'j01' is ambiguous: it matches 2 jobs (j0123456789ab, j0123956789ab)" in error_message(
+        run_command(cluster, "cancel", "j01")
+    )
 
 
-def test_a_name_comes_before_the_beginning_of_an_id(cluster: LaidOut) -> None:
+def test_short_unique_id_prefix_is_accepted_and_a_single_character_is_not(cluster: PreparedCluster) -> None:
+    cluster.submit("j0123456789ab", name="words")
+    cluster.submit("j1123456789ab", name="clicks")
+    assert run_json(cluster, "show", "j1")["name"] == "clicks"
+    assert "there is no job 'j'" in error_message(run_command(cluster, "show", "j"))
+
+
+def test_unknown_job_name_suggests_similar_names(cluster: PreparedCluster) -> None:
+    cluster.submit("j1", name="rate-to-parquet")
+    cluster.submit("j2", name="words")
+    cluster.write_state("j2", Phase.FINISHED, "over", attempt=1)
+    assert "Did you mean 'words'?" in error_message(run_command(cluster, "show", "wrods"))
+    assert "Did you mean 'rate-to-parquet'?" in error_message(run_command(cluster, "logs", "rate"))
+    assert "Did you mean" not in error_message(run_command(cluster, "show", "xyzzy"))
+
+
+def test_name_takes_precedence_over_id_prefix(cluster: PreparedCluster) -> None:
     cluster.submit("j0123456789ab", name="words")
     cluster.submit("jffff56789ab", name="j0123")
-    assert asked(cluster, "show", "j0123")["id"] == "jffff56789ab"
-    cluster.settle("jffff56789ab", Phase.FINISHED, "over", attempt=1)
+    assert run_json(cluster, "show", "j0123")["id"] == "jffff56789ab"
+    cluster.write_state("jffff56789ab", Phase.FINISHED, "over", attempt=1)
     cluster.remove(cluster.paths.name("j0123"))
-    assert asked(cluster, "show", "j0123")["id"] == "jffff56789ab"  # even of a job that ended
+    assert run_json(cluster, "show", "j0123")["id"] == "jffff56789ab"  # even of a job that ended
 
 
-def test_of_jobs_that_ended_under_one_name_the_newest_is_found_and_a_live_one_before_them(cluster: LaidOut) -> None:
+def test_live_job_then_newest_ended_job_is_found_by_name(cluster: PreparedCluster) -> None:
     for id in ("j1", "j2"):
         cluster.submit(id, name="words")
-        cluster.settle(id, Phase.FAILED, "it failed", attempt=1)
+        cluster.write_state(id, Phase.FAILED, "it failed", attempt=1)
         cluster.remove(cluster.paths.name("words"))
-    assert asked(cluster, "show", "words")["id"] == "j2"
+    assert run_json(cluster, "show", "words")["id"] == "j2"
     cluster.submit("j0", name="words")
-    assert asked(cluster, "show", "words")["id"] == "j0"
+    assert run_json(cluster, "show", "words")["id"] == "j0"
 
 
 ODD = ["nope", "", " ", ".", "..", "a/b", "/", "../..", "ü", "a b", "j" * 300, "\x1b[31m", "\x00", "%s", "--", "\ud800"]
 
 
-def test_whatever_somebody_calls_a_job_that_is_not_there_is_a_sentence(cluster: LaidOut) -> None:
+def test_any_unknown_job_name_is_one_sentence(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
 
     async def find(client: Client) -> None:
@@ -65,107 +83,126 @@ def test_whatever_somebody_calls_a_job_that_is_not_there_is_a_sentence(cluster: 
 
 
 @pytest.mark.parametrize("command", ["show", "events", "logs", "stop", "cancel", "restart", "resume"])
-def test_a_job_that_is_not_there_is_one_sentence_of_every_command(cluster: LaidOut, command: str) -> None:
-    assert "there is no job '../ü \\x1b[31m'" in refusal(run(cluster, command, "--", "../ü \x1b[31m"))
+def test_every_command_refuses_an_unknown_job_with_one_sentence(cluster: PreparedCluster, command: str) -> None:
+    assert "there is no job '../ü \\x1b[31m'" in error_message(run_command(cluster, command, "--", "../ü \x1b[31m"))
 
 
-def test_a_job_with_an_odd_id_can_be_shown(cluster: LaidOut) -> None:
+def test_job_with_unusual_id_can_be_shown(cluster: PreparedCluster) -> None:
     cluster.put(cluster.paths.job(JobId("odd ünd one")), b"")
-    assert "does not run" in answer(cluster, "show", "odd ünd one")
+    assert "is not running" in run_ok(cluster, "show", "odd ünd one")
 
 
-def test_a_name_that_cannot_be_read_does_not_hide_its_job(cluster: LaidOut) -> None:
+def test_unreadable_name_record_does_not_hide_its_job(cluster: PreparedCluster) -> None:
     cluster.submit("j1", name="words")
     cluster.put(cluster.paths.name("words"), b"\xff")
-    assert asked(cluster, "show", "words")["id"] == "j1"
+    assert run_json(cluster, "show", "words")["id"] == "j1"
 
 
 @pytest.mark.parametrize(
     ("phase", "reason"),
     [
-        (Phase.PENDING, "waiting for room: it wants 9 slots, and the largest node has 4"),
-        (Phase.PARKED, "a person stopped it; 'resume' starts it again, 'cancel' ends it"),
-        (Phase.BACKOFF, "the driver failed; again in 30 s"),
+        (Phase.PENDING, "waiting for free slots: the job needs 9 slots, but the largest node has 4"),
+        (Phase.PARKED, "a user stopped the job; 'holdfast resume' continues it, 'holdfast cancel' ends it"),
+        (Phase.BACKOFF, "the driver failed; next attempt in 30 s"),
     ],
 )
-def test_the_first_line_says_why_a_job_does_not_run(cluster: LaidOut, phase: Phase, reason: str) -> None:
+def test_first_line_says_why_a_job_does_not_run(cluster: PreparedCluster, phase: Phase, reason: str) -> None:
     cluster.submit("j1", name="words")
-    cluster.settle("j1", phase, reason, attempt=1)
-    first = answer(cluster, "show", "words").splitlines()[0]
-    assert first.startswith(f"words (j1) does not run: {phase} for ")
+    cluster.write_state("j1", phase, reason, attempt=1)
+    first = run_ok(cluster, "show", "words").splitlines()[0]
+    assert first.startswith(f"words (j1) is not running: {phase} for ")
     assert first.endswith(reason)
 
 
-def test_the_first_line_says_where_and_since_when_it_runs(cluster: LaidOut) -> None:
-    cluster.node("n1")
+def test_first_line_says_where_and_since_when_a_job_runs(cluster: PreparedCluster) -> None:
+    cluster.add_node("n1")
     cluster.submit("j1", name="words")
-    cluster.settle("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
-    cluster.lease("j1", attempt=2, progress=Progress(4, 1234.0))
-    cluster.report("j1", attempt=2)
-    first = answer(cluster, "show", "words").splitlines()[0]
-    assert first.startswith("words (j1) runs on n1 since ")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
+    cluster.write_lease("j1", attempt=2, progress=Progress(4, 1234.0))
+    cluster.write_report("j1", attempt=2)
+    first = run_ok(cluster, "show", "words").splitlines()[0]
+    assert first.startswith("words (j1) is running on n1 since ")
     assert first.endswith("attempt 2, batch 4, 1,234 rows/s")
 
 
-def test_the_first_line_says_how_it_ended(cluster: LaidOut) -> None:
+def test_first_line_says_how_a_job_ended(cluster: PreparedCluster) -> None:
     cluster.submit("j1", name="words")
-    cluster.settle("j1", Phase.FAILED, "the driver failed", attempt=1)
-    assert answer(cluster, "show", "words").splitlines()[0].startswith("words (j1) ended: FAILED ")
+    cluster.write_state("j1", Phase.FAILED, "the driver failed", attempt=1)
+    assert run_ok(cluster, "show", "words").splitlines()[0].startswith("words (j1) ended: FAILED ")
 
 
-def test_a_node_that_is_away_is_remarked(cluster: LaidOut) -> None:
+def test_ended_job_shows_neither_desired_state_nor_expectations(cluster: PreparedCluster) -> None:
+    cluster.submit("j1", name="words")
+    assert "  wanted     run\n" in run_ok(cluster, "show", "words")
+    cluster.write_state("j1", Phase.FINISHED, "it came to its end", attempt=1)
+    shown = run_ok(cluster, "show", "words")
+    assert "wanted" not in shown and "yet" not in shown
+    assert "the job has written none" in shown
+
+
+def test_offsets_of_several_queries_are_named(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    cluster.settle("j1", Phase.RUNNING, "attempt 1 runs on n9", attempt=1, node="n9")
-    cluster.lease("j1", node="n9")
-    assert "node n9 is not there" in answer(cluster, "show", "j1")
+    cluster.write_state("j1", Phase.RUNNING, "it runs", attempt=1)
+    cluster.write_lease("j1", progress=Progress(offsets=("5", "7"), offset_queries=("alpha", "beta")))
+    shown = run_ok(cluster, "show", "j1")
+    assert "  offsets    alpha: 5\n  offsets    beta: 7\n" in shown
+    cluster.write_lease("j1", progress=Progress(offsets=("5", "7")))
+    assert "  offsets    5\n  offsets    7\n" in run_ok(cluster, "show", "j1")
 
 
-def test_show_tells_the_spec_and_the_events_to_scripts_too(cluster: LaidOut) -> None:
+def test_missing_node_is_remarked(cluster: PreparedCluster) -> None:
+    cluster.submit("j1")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n9", attempt=1, node="n9")
+    cluster.write_lease("j1", node="n9")
+    assert "node n9 is not reachable" in run_ok(cluster, "show", "j1")
+
+
+def test_json_contains_spec_and_events(cluster: PreparedCluster) -> None:
     cluster.submit("j1", arguments=("--in", "a b", "ü"))
-    cluster.settle("j1", Phase.PENDING, "no room")
-    told = asked(cluster, "show", "j1")
+    cluster.write_state("j1", Phase.PENDING, "no room")
+    told = run_json(cluster, "show", "j1")
     assert told["spec"]["arguments"] == ["--in", "a b", "ü"]
     assert told["events"][0]["phase"] == "PENDING"
-    assert "words.py --in 'a b' 'ü'" in answer(cluster, "show", "j1")
+    assert "words.py --in 'a b' 'ü'" in run_ok(cluster, "show", "j1")
 
 
-def test_events_of_all_jobs_are_merged_by_time_and_limited_to_the_last(cluster: LaidOut) -> None:
+def test_events_of_all_jobs_are_merged_by_time_and_limited_to_the_last(cluster: PreparedCluster) -> None:
     for id in ("j3", "j1", "j2"):
         cluster.submit(id)
-        cluster.settle(id, Phase.PENDING, f"about {id}")
-    told = json.loads(answer(cluster, "events", "--json"))
+        cluster.write_state(id, Phase.PENDING, f"about {id}")
+    told = json.loads(run_ok(cluster, "events", "--json"))
     assert [event["job"] for event in told] == ["j3", "j1", "j2"]
     assert list(told[0]) == ["time", "job", "name", "number", "phase", "reason", "attempt", "node", "epoch"]
-    assert [event["job"] for event in asked(cluster, "events", "--limit", "1")] == ["j2"]
-    assert [event["job"] for event in asked(cluster, "events", "j1")] == ["j1"]
-    assert "about j3" in answer(cluster, "events")
+    assert [event["job"] for event in run_json(cluster, "events", "--limit", "1")] == ["j2"]
+    assert [event["job"] for event in run_json(cluster, "events", "j1")] == ["j1"]
+    assert "about j3" in run_ok(cluster, "events")
 
 
-def test_no_events_are_no_reason_to_fail(cluster: LaidOut) -> None:
-    assert asked(cluster, "events") == []
-    assert "nothing has happened" in answer(cluster, "events")
-    assert "no live jobs" in answer(cluster, "ls")
+def test_job_without_events_is_shown(cluster: PreparedCluster) -> None:
+    assert run_json(cluster, "events") == []
+    assert "no events yet" in run_ok(cluster, "events")
+    assert "no jobs" in run_ok(cluster, "ls")
 
 
-def test_what_a_living_attempt_has_to_say_is_the_reason_before_a_leader_has_looked(cluster: LaidOut) -> None:
+def test_note_of_running_attempt_is_shown_before_the_leader_reads_it(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    cluster.settle("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1)
-    cluster.lease("j1", note="Kafka: orders: no broker tells of it")
-    assert asked(cluster, "show", "j1")["reason"] == "attempt 1 runs on n1; Kafka: orders: no broker tells of it"
+    cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1)
+    cluster.write_lease("j1", note="Kafka: orders: no broker describes this topic")
+    assert run_json(cluster, "show", "j1")["reason"] == "attempt 1 runs on n1; Kafka: orders: no broker describes this topic"
 
 
-def test_how_far_a_job_is_behind_is_told_by_topic_and_with_its_worst_partitions(cluster: LaidOut) -> None:
+def test_lag_is_shown_by_topic_with_worst_partitions(cluster: PreparedCluster) -> None:
     behind = Progress(lag=('{"orders": {"0": 0, "1": 1500, "2": 7}}', "not JSON"))
     cluster.submit("j1")
-    cluster.settle("j1", Phase.RUNNING, "it runs", attempt=1)
-    cluster.lease("j1", progress=behind)
-    assert "orders: 1,507 records behind (partition 1: 1,500, 2: 7)\n" in answer(cluster, "show", "j1")
+    cluster.write_state("j1", Phase.RUNNING, "it runs", attempt=1)
+    cluster.write_lease("j1", progress=behind)
+    assert "orders: 1,507 records behind (partition 1: 1,500, 2: 7)\n" in run_ok(cluster, "show", "j1")
     cluster.submit("j2")
-    cluster.settle("j2", Phase.PARKED, "it is parked", attempt=1)
-    cluster.report("j2", progress=behind)
-    assert "orders: 1,507 records behind (partition 1: 1,500, 2: 7), when it last ran\n" in answer(cluster, "show", "j2")
+    cluster.write_state("j2", Phase.PARKED, "it is parked", attempt=1)
+    cluster.write_report("j2", progress=behind)
+    assert "orders: 1,507 records behind (partition 1: 1,500, 2: 7), when the job last ran\n" in run_ok(cluster, "show", "j2")
 
 
-def test_a_command_with_a_typing_error_is_answered_with_the_one_that_was_meant(cluster: LaidOut) -> None:
-    assert "Did you mean 'show'?" in run(cluster, "shwo", "j1").stderr
-    assert "No such command 'xyzzy'.\n" in run(cluster, "xyzzy").stderr
+def test_misspelled_command_suggests_the_right_one(cluster: PreparedCluster) -> None:
+    assert "Did you mean 'show'?" in run_command(cluster, "shwo", "j1").stderr
+    assert "No such command 'xyzzy'.\n" in run_command(cluster, "xyzzy").stderr

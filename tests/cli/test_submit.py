@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.codec import decode
-from holdfast.model.identifiers import JobId, is_name
+from holdfast.model.identifiers import JobId, is_valid_name
 from holdfast.model.job import Progress, Spec
 from holdfast.model.phase import Phase
 from tests.harness.cluster.command import HOLDFAST
-from tests.harness.command_line import answer, asked, refusal, run, started, told
-from tests.harness.prepared_cluster import LaidOut
-from tests.harness.waiting import eventually
+from tests.harness.command_line import error_message, run_command, run_json, run_ok, start_command, wait_for_stderr
+from tests.harness.prepared_cluster import PreparedCluster
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.real
 
@@ -33,33 +33,33 @@ def script(tmp_path: Path) -> Path:
     return file
 
 
-def spec_of(cluster: LaidOut, job: str) -> Spec:
+def spec_of(cluster: PreparedCluster, job: str) -> Spec:
     data = cluster.get(cluster.paths.job(JobId(job), "spec"))
     assert data is not None
     return decode(Spec, data, where="spec")
 
 
-def jobs(cluster: LaidOut) -> list[str]:
+def jobs(cluster: PreparedCluster) -> list[str]:
     return sorted(cluster.run(lambda client: client.children(cluster.paths.jobs)))
 
 
-def test_a_script_becomes_a_job_and_its_code_is_in_the_storage(cluster: LaidOut, script: Path) -> None:
-    done = run(cluster, "submit", str(script))
+def test_submit_creates_job_and_uploads_its_code(cluster: PreparedCluster, script: Path) -> None:
+    done = run_command(cluster, "submit", str(script))
     assert done.returncode == 0, done.stderr
     id, name = done.stdout.split()
-    assert name == "words" and is_name(id)
-    assert "PENDING: no node leads at the moment" in done.stderr
+    assert name == "words" and is_valid_name(id)
+    assert "no node leads at the moment; the job starts as soon as a node does" in done.stderr
     spec = spec_of(cluster, id)
     assert "@" in spec.by
     assert replace(spec, by="") == Spec(name="words", script="words.py", blob=hashlib.sha256(PROGRAM.encode()).hexdigest())
     assert (cluster.storage / "blobs" / spec.blob).read_text() == PROGRAM
 
 
-def test_everything_that_is_said_arrives(cluster: LaidOut, script: Path, tmp_path: Path) -> None:
+def test_all_options_reach_the_spec(cluster: PreparedCluster, script: Path, tmp_path: Path) -> None:
     extra, packed = tmp_path / "extra.py", tmp_path / "packed.zip"
     extra.write_text("X = 1\n")
     packed.write_bytes(b"PK")
-    job = asked(
+    job = run_json(
         cluster,
         *("submit", str(script), "--name", "w-1", "--restart", "fixed:3:10s", "--slots", "2"),
         *("--conf", "spark.x=a=b c", "--conf", "spark.y=", "--py-files", str(extra), "--py-files", str(packed)),
@@ -78,9 +78,9 @@ def test_everything_that_is_said_arrives(cluster: LaidOut, script: Path, tmp_pat
     ("file", "name"),
     [("my words.py", "my-words"), ("ünïcode.py", "n-code"), ("-.py", "job"), (".py", "py"), ("x" * 100 + ".py", "x" * 64)],
 )
-def test_a_job_is_called_after_its_script_as_far_as_that_goes(cluster: LaidOut, tmp_path: Path, file: str, name: str) -> None:
+def test_default_name_is_derived_from_the_script(cluster: PreparedCluster, tmp_path: Path, file: str, name: str) -> None:
     (tmp_path / file).write_text(PROGRAM)
-    assert asked(cluster, "submit", str(tmp_path / file))["name"] == name
+    assert run_json(cluster, "submit", str(tmp_path / file))["name"] == name
 
 
 BAD = [
@@ -93,25 +93,25 @@ BAD = [
     (["{dir}/deep.py"], "is not Python"),
     (["{dir}/large.py"], "larger than"),
     (["{dir}/broken.yml"], "is not YAML, line 1"),
-    (["{dir}/empty.yml"], "is no pipeline"),
-    (["{script}", "--restart", "sometimes"], "is no restart strategy"),
+    (["{dir}/empty.yml"], "is not a pipeline specification"),
+    (["{script}", "--restart", "sometimes"], "is not a restart strategy"),
     (["{script}", "--restart", "fixed:x:1s"], "not a number of restarts"),
     (["{script}", "--name", "a/b"], "cannot be the name of a job"),
     (["{script}", "--name", ""], "cannot be the name of a job"),
     (["{script}", "--name", "ü"], "cannot be the name of a job"),
     (["{script}", "--name", "a" * 65], "cannot be the name of a job"),
     (["{script}", "--request-id", "a b"], "cannot be used as a request id"),
-    (["{script}", "--conf", "spark.x"], "is not KEY=VALUE"),
-    (["{script}", "--conf", "=1"], "is not KEY=VALUE"),
-    (["{script}", "--conf", "x=1"], "is no setting of Spark"),
-    (["{script}", "--conf", "holdfast.kafka.chek=30s"], "is no setting of Holdfast: there are holdfast.guards.off"),
+    (["{script}", "--conf", "spark.x"], "is not of the form KEY=VALUE"),
+    (["{script}", "--conf", "=1"], "is not of the form KEY=VALUE"),
+    (["{script}", "--conf", "x=1"], "is not a Spark setting"),
+    (["{script}", "--conf", "holdfast.kafka.chek=30s"], "is not a setting of Holdfast; the settings are holdfast.guards.off"),
     (["{script}", "--conf", "holdfast.kafka.grace=soon"], "holdfast.kafka.grace: 'soon' is not a duration"),
-    (["{script}", "--conf", "holdfast.kafka.check=0s"], "not longer than nothing"),
-    (["{script}", "--conf", "holdfast.guards.off=kafka"], "there is no guard 'kafka'; there is kafka-offsets"),
-    (["{script}", "--conf", "holdfast.kafka.connector=../x"], "neither on nor off nor a version"),
+    (["{script}", "--conf", "holdfast.kafka.check=0s"], "not more than zero"),
+    (["{script}", "--conf", "holdfast.guards.off=kafka"], "unknown guard 'kafka'; the guards are: kafka-offsets"),
+    (["{script}", "--conf", "holdfast.kafka.connector=../x"], "is not 'on', 'off' or a version"),
     (["{script}", "--conf", "spark.a=1", "--conf", "spark.a=2"], "given twice"),
     (["{script}", "--conf", "spark.sql.streaming.checkpointLocation=/x"], "cannot be set"),
-    (["{script}", "--conf", "spark.submit.deployMode=cluster"], "can only be client"),
+    (["{script}", "--conf", "spark.submit.deployMode=cluster"], "can only be 'client'"),
     (["{script}", "--py-files", "{dir}/none.py"], "there is no file"),
     (["{script}", "--py-files", "{dir}/a.py,{dir}/b.py"], "once for each file"),
     (["{script}", "--py-files", "{dir}/broken.py"], "is not Python"),
@@ -122,8 +122,8 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "says"), BAD, ids=range(len(BAD)))
-def test_what_cannot_work_is_refused_before_anything_is_sent(
-    cluster: LaidOut, script: Path, tmp_path: Path, arguments: list[str], says: str
+def test_invalid_request_is_refused_before_anything_is_sent(
+    cluster: PreparedCluster, script: Path, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
     (tmp_path / "broken.py").write_text("x = 1\nx = (\n")
     (tmp_path / "binary.py").write_bytes(b"\x00\x01\xff")
@@ -135,118 +135,131 @@ def test_what_cannot_work_is_refused_before_anything_is_sent(
     with (tmp_path / "large.py").open("wb") as file:
         file.truncate(100_000_000)
     said = [argument.format(dir=tmp_path, script=script) for argument in arguments]
-    assert says in refusal(run(cluster, "submit", *said))
+    assert says in error_message(run_command(cluster, "submit", *said))
     assert jobs(cluster) == []
 
 
 @pytest.mark.parametrize("options", [["--slots", "0"], ["--slots", "x"], ["--nope"]])
-def test_wrong_usage_is_exit_code_2(cluster: LaidOut, script: Path, options: list[str]) -> None:
-    assert run(cluster, "submit", str(script), *options).returncode == 2
-    assert run(cluster, "submit").returncode == 2
+def test_wrong_usage_is_exit_code_2(cluster: PreparedCluster, script: Path, options: list[str]) -> None:
+    assert run_command(cluster, "submit", str(script), *options).returncode == 2
+    assert run_command(cluster, "submit").returncode == 2
 
 
-def test_arguments_that_are_not_text_are_refused(cluster: LaidOut, script: Path) -> None:
-    command = [*HOLDFAST, "submit", "--connect", cluster.connect, str(script), "--", b"\xff\xfe"]
+def test_arguments_that_are_not_text_are_refused(cluster: PreparedCluster, script: Path) -> None:
+    command: list[str | bytes] = [*HOLDFAST, "submit", "--connect", cluster.connect, str(script), "--", b"\xff\xfe"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "not valid UTF-8" in refusal(done)
+    assert "not valid UTF-8" in error_message(done)
 
 
-def test_a_spec_over_the_limit_is_refused(cluster: LaidOut, script: Path) -> None:
-    said = refusal(run(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(10))))
+def test_too_large_spec_is_refused(cluster: PreparedCluster, script: Path) -> None:
+    said = error_message(run_command(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(10))))
     assert "900,000 are allowed" in said
-    done = run(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(8)))
+    done = run_command(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(8)))
     assert done.returncode == 0, done.stderr
 
 
-def test_a_name_that_is_taken_names_its_owner(cluster: LaidOut, script: Path) -> None:
-    first = asked(cluster, "submit", str(script))
-    said = refusal(run(cluster, "submit", str(script)))
+def test_taken_name_is_refused_with_its_owner(cluster: PreparedCluster, script: Path) -> None:
+    first = run_json(cluster, "submit", str(script))
+    said = error_message(run_command(cluster, "submit", str(script)))
     assert f"'words' belongs to job {first['id']}" in said
+    assert "'holdfast upgrade words SCRIPT'" in said and "'holdfast cancel words'" in said and "stop" not in said
     assert jobs(cluster) == [first["id"]]
 
 
-def test_the_same_request_again_is_the_same_job(cluster: LaidOut, script: Path) -> None:
-    first = asked(cluster, "submit", str(script), "--request-id", "r-1")
-    done = run(cluster, "submit", str(script), "--request-id", "r-1")
+def test_repeated_request_returns_the_same_job(cluster: PreparedCluster, script: Path) -> None:
+    first = run_json(cluster, "submit", str(script), "--request-id", "r-1")
+    done = run_command(cluster, "submit", str(script), "--request-id", "r-1")
     assert done.returncode == 0
     assert done.stdout.split()[0] == first["id"]
     assert "was carried out before" in done.stderr
     script.write_text("something = 'else'\n")
-    assert "already used for job" in refusal(run(cluster, "submit", str(script), "--request-id", "r-1"))
+    assert "already used for job" in error_message(run_command(cluster, "submit", str(script), "--request-id", "r-1"))
 
 
-def test_one_request_from_many_at_once_is_one_job(cluster: LaidOut, script: Path) -> None:
+def test_concurrent_identical_requests_create_one_job(cluster: PreparedCluster, script: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
-        done = list(pool.map(lambda _: run(cluster, "submit", str(script), "--request-id", "r-1"), range(6)))
+        done = list(pool.map(lambda _: run_command(cluster, "submit", str(script), "--request-id", "r-1"), range(6)))
     assert {each.returncode for each in done} == {0}, [each.stderr for each in done]
     assert len({each.stdout for each in done}) == 1
     assert len(jobs(cluster)) == 1
 
 
-def test_a_cluster_that_no_node_has_joined_is_refused(cluster: LaidOut, script: Path) -> None:
+def test_cluster_without_nodes_is_refused(cluster: PreparedCluster, script: Path) -> None:
     cluster.remove(cluster.paths.storage)
-    assert "no node has ever joined this cluster" in refusal(run(cluster, "submit", str(script)))
+    assert "no node has ever joined this cluster" in error_message(run_command(cluster, "submit", str(script)))
 
 
-def test_a_storage_that_is_not_mounted_here_is_said(cluster: LaidOut, script: Path) -> None:
+def test_unmounted_storage_is_reported(cluster: PreparedCluster, script: Path) -> None:
     cluster.put(cluster.paths.storage, b"/nowhere/at/all")
-    assert "mounted on this machine?" in refusal(run(cluster, "submit", str(script)))
+    assert "check the location and that it is mounted on this machine" in error_message(
+        run_command(cluster, "submit", str(script))
+    )
     assert jobs(cluster) == []
 
 
 @pytest.mark.parametrize("location", [b"", b"\xff", b"relative/path", b"ftp://x/y", b"/", b"\x1b[2J"])
-def test_a_storage_that_cannot_be_one_is_said(cluster: LaidOut, script: Path, location: bytes) -> None:
+def test_invalid_storage_location_is_reported(cluster: PreparedCluster, script: Path, location: bytes) -> None:
     cluster.put(cluster.paths.storage, location)
-    refusal(run(cluster, "submit", str(script)))
+    error_message(run_command(cluster, "submit", str(script)))
     assert jobs(cluster) == []
 
 
 # Waiting
 
 
-def submitted_by(cluster: LaidOut) -> JobId:
-    return JobId(eventually(lambda: jobs(cluster), 60, "there is a job")[0])
+def submitted_by(cluster: PreparedCluster) -> JobId:
+    return JobId(wait_until(lambda: jobs(cluster), 60, "there is a job")[0])
 
 
-def follow(cluster: LaidOut, script: Path, *states: tuple[Phase, str], batch: int | None = None) -> tuple[int, str, str]:
+def follow(
+    cluster: PreparedCluster, script: Path, *states: tuple[Phase, str], batch: int | None = None
+) -> tuple[int, str, str]:
     """Submit and wait, while a leader brings the job into these states."""
-    with started(cluster, "submit", str(script), "--wait", "--json") as process:
+    with start_command(cluster, "submit", str(script), "--wait", "--json") as process:
         job = submitted_by(cluster)
         for phase, reason in states:
-            cluster.settle(job, phase, reason, attempt=1, node="n1")
+            cluster.write_state(job, phase, reason, attempt=1, node="n1")
         if batch is not None:
-            cluster.lease(job, progress=Progress(batch))
+            cluster.write_lease(job, progress=Progress(batch))
         stdout, stderr = process.communicate(timeout=60)
     return process.returncode, stdout, stderr
 
 
-def test_waiting_ends_with_the_first_batch(cluster: LaidOut, script: Path) -> None:
+def test_wait_ends_with_the_first_batch(cluster: PreparedCluster, script: Path) -> None:
     code, stdout, stderr = follow(cluster, script, (Phase.RUNNING, "attempt 1 runs on n1"), batch=0)
     assert code == 0, stderr
     assert json.loads(stdout)["progress"]["batch_id"] == 0
     assert re.search("RUNNING +attempt 1 runs on n1", stderr)
 
 
-def test_waiting_ends_well_if_the_job_finishes(cluster: LaidOut, script: Path) -> None:
+def test_wait_says_that_it_waits_for_the_first_batch(cluster: PreparedCluster, script: Path) -> None:
+    with start_command(cluster, "submit", str(script), "--wait") as process:
+        job = submitted_by(cluster)
+        cluster.write_state(job, Phase.RUNNING, "attempt 1 runs on n1", attempt=1, node="n1")
+        line = wait_for_stderr(process, "waiting for the first batch of words")
+        assert "RUNNING" in line
+
+
+def test_wait_succeeds_if_the_job_finishes(cluster: PreparedCluster, script: Path) -> None:
     assert follow(cluster, script, (Phase.FINISHED, "it came to its end"))[0] == 0
 
 
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.QUARANTINED, Phase.PARKED, Phase.CANCELLED])
-def test_waiting_ends_badly_with_the_reason(cluster: LaidOut, script: Path, phase: Phase) -> None:
+def test_wait_fails_with_the_reason(cluster: PreparedCluster, script: Path, phase: Phase) -> None:
     code, stdout, stderr = follow(cluster, script, (phase, "because of that"))
     assert code == 1
     assert stderr.splitlines()[-1].endswith(f"is {phase}: because of that")
     assert json.loads(stdout)["phase"] == phase
 
 
-def test_an_interruption_leaves_the_job_running_and_says_so(cluster: LaidOut, script: Path) -> None:
-    with started(cluster, "submit", str(script), "--wait") as process:
+def test_interrupted_wait_leaves_the_job_running(cluster: PreparedCluster, script: Path) -> None:
+    with start_command(cluster, "submit", str(script), "--wait") as process:
         job = submitted_by(cluster)
         assert process.stdout is not None
         assert job in process.stdout.readline()
-        told(process, "PENDING  ")
+        wait_for_stderr(process, "PENDING  ")
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the job is left as it is" in stderr
-    assert answer(cluster, "ls").count(job) == 1
+    assert "the job itself continues unchanged" in stderr
+    assert run_ok(cluster, "ls").count(job) == 1

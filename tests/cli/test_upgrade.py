@@ -1,4 +1,4 @@
-"""Upgrades: what is written beside the job, and what is said to the person."""
+"""`holdfast upgrade`: the records it writes and the messages it prints."""
 
 import json
 from dataclasses import replace
@@ -8,21 +8,21 @@ import pytest
 
 from holdfast.model.codec import decode
 from holdfast.model.identifiers import JobId
-from holdfast.model.job import Desired, Spec, Wanted
+from holdfast.model.job import Desired, DesiredRecord, Spec
 from holdfast.model.phase import Phase
 from holdfast.model.versions import Versions
-from tests.harness.command_line import answer, refusal, run
-from tests.harness.prepared_cluster import LaidOut
+from tests.harness.command_line import error_message, run_command, run_ok
+from tests.harness.prepared_cluster import PreparedCluster
 
 pytestmark = pytest.mark.real
 JOB = JobId("j1")
 
 
 @pytest.fixture
-def running(cluster: LaidOut) -> LaidOut:
+def running(cluster: PreparedCluster) -> PreparedCluster:
     cluster.submit("j1", name="words", arguments=("--input", "in"))
-    cluster.settle("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
-    cluster.lease("j1", attempt=2)
+    cluster.write_state("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
+    cluster.write_lease("j1", attempt=2)
     return cluster
 
 
@@ -33,53 +33,53 @@ def script(tmp_path: Path) -> Path:
     return file
 
 
-def wanted(cluster: LaidOut) -> Wanted:
+def wanted(cluster: PreparedCluster) -> DesiredRecord:
     data = cluster.get(cluster.paths.job(JOB, "desired"))
     assert data is not None
-    return decode(Wanted, data, where="desired")
+    return decode(DesiredRecord, data, where="desired")
 
 
-def version(cluster: LaidOut, number: int) -> Spec:
+def version(cluster: PreparedCluster, number: int) -> Spec:
     data = cluster.get(cluster.paths.spec(JOB, number))
     assert data is not None
     return decode(Spec, data, where="spec")
 
 
-def test_what_is_not_said_stays_as_it_was(running: LaidOut, script: Path) -> None:
-    said = answer(running, "upgrade", "words", str(script))
-    assert "words (j1) runs on n1, and stops at its next batch boundary; then version 2 goes on from there" in said
-    assert wanted(running) == Wanted(Desired.RUN, version=2)
+def test_omitted_options_keep_their_values(running: PreparedCluster, script: Path) -> None:
+    said = run_ok(running, "upgrade", "words", str(script))
+    assert "words (j1) is running on n1 and stops after its current batch; then version 2 continues from there" in said
+    assert wanted(running) == DesiredRecord(Desired.RUN, version=2)
     first, second = version(running, 1), version(running, 2)
     assert (running.storage / "blobs" / second.blob).read_bytes() == script.read_bytes()
     assert replace(second, script=first.script, blob=first.blob, by=first.by) == first
 
 
-def test_what_is_said_counts(running: LaidOut, script: Path) -> None:
+def test_given_options_replace_values(running: PreparedCluster, script: Path) -> None:
     words = ["--restart", "never", "--conf", "spark.x=1", "--within", "90s", "--", "--input", "elsewhere"]
-    answer(running, "upgrade", "words", str(script), *words)
+    run_ok(running, "upgrade", "words", str(script), *words)
     second = version(running, 2)
     assert (second.restart, second.conf, second.arguments) == ("never", (("spark.x", "1"),), ("--input", "elsewhere"))
-    assert wanted(running) == Wanted(Desired.RUN, version=2, trial_s=90.0)
+    assert wanted(running) == DesiredRecord(Desired.RUN, version=2, trial_s=90.0)
 
 
-def test_the_same_again_is_no_new_version(running: LaidOut, script: Path) -> None:
-    answer(running, "upgrade", "words", str(script))
-    assert "runs just that already" in answer(running, "upgrade", "words", str(script))
+def test_identical_upgrade_creates_no_version(running: PreparedCluster, script: Path) -> None:
+    run_ok(running, "upgrade", "words", str(script))
+    assert "already has exactly this program" in run_ok(running, "upgrade", "words", str(script))
     assert running.get(running.paths.spec(JOB, 3)) is None
 
 
-def test_a_stopped_job_keeps_it_for_later(running: LaidOut, script: Path) -> None:
-    answer(running, "stop", "words")
-    assert "is stopped: version 2 is what 'resume' starts" in answer(running, "upgrade", "words", str(script), "--wait")
-    assert wanted(running) == Wanted(Desired.STOP, version=2)
+def test_stopped_job_uses_the_new_version_when_resumed(running: PreparedCluster, script: Path) -> None:
+    run_ok(running, "stop", "words")
+    assert "is stopped; 'holdfast resume words' starts version 2" in run_ok(running, "upgrade", "words", str(script), "--wait")
+    assert wanted(running) == DesiredRecord(Desired.STOP, version=2)
 
 
-def test_show_lists_the_versions_and_who_wanted_them(running: LaidOut, script: Path) -> None:
-    answer(running, "upgrade", "words", str(script))
-    running.settle("j1", Phase.RUNNING, "attempt 3 runs on n1", attempt=3, node="n1", versions=Versions(2, fallback=1))
-    said = answer(running, "show", "words")
-    assert "version 2" in said and "on trial until its first batch; otherwise version 1 comes back" in " ".join(said.split())
-    versions = json.loads(answer(running, "show", "words", "--json"))["versions"]
+def test_show_lists_versions_and_their_submitters(running: PreparedCluster, script: Path) -> None:
+    run_ok(running, "upgrade", "words", str(script))
+    running.write_state("j1", Phase.RUNNING, "attempt 3 runs on n1", attempt=3, node="n1", versions=Versions(2, fallback=1))
+    said = run_ok(running, "show", "words")
+    assert "version 2" in said and "until its first batch; if it fails, version 1 is started again" in " ".join(said.split())
+    versions = json.loads(run_ok(running, "show", "words", "--json"))["versions"]
     assert [each["version"] for each in versions] == [1, 2]
     assert "@" in versions[1]["by"] and versions[1]["spec"]["script"] == "better.py"
 
@@ -90,16 +90,18 @@ def test_show_lists_the_versions_and_who_wanted_them(running: LaidOut, script: P
         (["no-such-job", "SCRIPT"], "there is no job 'no-such-job'"),
         (["words", "missing.py"], "there is no file missing.py"),
         (["words", "SCRIPT", "--within", "soon"], "'soon' is not a duration"),
-        (["words", "SCRIPT", "--restart", "always"], "'always' is no restart strategy"),
+        (["words", "SCRIPT", "--restart", "always"], "'always' is not a restart strategy"),
     ],
 )
 def test_bad_input_is_a_sentence_and_nothing_is_written(
-    running: LaidOut, script: Path, words: list[str], sentence: str
+    running: PreparedCluster, script: Path, words: list[str], sentence: str
 ) -> None:
-    assert sentence in refusal(run(running, "upgrade", *[str(script) if word == "SCRIPT" else word for word in words]))
-    assert wanted(running) == Wanted(Desired.RUN)
+    assert sentence in error_message(
+        run_command(running, "upgrade", *[str(script) if word == "SCRIPT" else word for word in words])
+    )
+    assert wanted(running) == DesiredRecord(Desired.RUN)
 
 
-def test_what_ended_is_not_upgraded(running: LaidOut, script: Path) -> None:
-    running.settle("j1", Phase.FINISHED, "it is done", attempt=2)
-    assert "ended already: FINISHED" in refusal(run(running, "upgrade", "words", str(script)))
+def test_ended_job_is_not_upgraded(running: PreparedCluster, script: Path) -> None:
+    running.write_state("j1", Phase.FINISHED, "it is done", attempt=2)
+    assert "has already ended: FINISHED" in error_message(run_command(running, "upgrade", "words", str(script)))

@@ -1,4 +1,4 @@
-"""A declarative pipeline as it is submitted: what is refused, what is packed, and what comes out again on a node."""
+"""Packages of declarative pipelines: checks, contents, and unpacking on a node."""
 
 import os
 import zipfile
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.job_request import propose
-from holdfast.client.pipeline_package import Pipeline, read_pipeline
+from holdfast.client.deployment.job_request import check_request
+from holdfast.client.deployment.pipeline_package import PipelinePackage, read_pipeline
 from holdfast.errors import Refused
-from holdfast.runner.pipeline_archive import unpack
+from holdfast.runner.execution.pipeline_archive import unpack_pipeline
 
 GOOD = "name: words\nlibraries:\n  - glob:\n      include: flows/**\n  - glob: {include: extra.sql}\n"
 
@@ -28,25 +28,25 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "pipeline.yml"
 
 
-def read(file: Path) -> Pipeline:
+def read(file: Path) -> PipelinePackage:
     return read_pipeline(file, lambda path, what: None)
 
 
 def proposed(file: Path, *arguments: str, name: str | None = None) -> str:
-    proposal = propose(file, name=name, restart_strategy="never", slots=1, arguments=arguments, conf=(), py_files=())
+    proposal = check_request(file, name=name, restart_strategy="never", slots=1, arguments=arguments, conf={}, py_files=())
     assert proposal.script == file and zipfile.is_zipfile(proposal.code)
     return proposal.name
 
 
-def test_what_the_specification_names_is_packed_and_nothing_else(file: Path, tmp_path: Path) -> None:
+def test_only_listed_files_are_packed(file: Path, tmp_path: Path) -> None:
     package = read(file).pack()
-    unpack(package, tmp_path / "out")
+    unpack_pipeline(package, tmp_path / "out")
     found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert found == {"pipeline.yml", "flows/one.py", "flows/deep/two.sql", "extra.sql"}
     assert (tmp_path / "out" / "flows" / "one.py").read_text() == "X = 1\n"
 
 
-def test_the_same_files_are_the_same_bytes_whenever_they_were_written(file: Path) -> None:
+def test_package_bytes_do_not_depend_on_file_times(file: Path) -> None:
     before = read(file).pack().read_bytes()
     for path in file.parent.rglob("*"):
         os.utime(path, (1, 1_000_000_000))
@@ -56,7 +56,7 @@ def test_the_same_files_are_the_same_bytes_whenever_they_were_written(file: Path
     assert read(file).pack().read_bytes() != before
 
 
-def test_a_job_is_called_like_its_pipeline_unless_somebody_says_otherwise(file: Path) -> None:
+def test_default_name_is_the_name_of_the_pipeline(file: Path) -> None:
     assert proposed(file) == "words"
     assert proposed(file, name="w") == "w"
     file.write_text(GOOD.replace("words", "my wörds"))
@@ -69,40 +69,40 @@ def test_a_job_is_called_like_its_pipeline_unless_somebody_says_otherwise(file: 
         ("name: [", "is not YAML, line 1"),
         ("a: b: c", "is not YAML, line 1: mapping values are not allowed here"),
         ("\0", "is not YAML"),
-        ("", "is no pipeline"),
-        ("- name: words", "is no pipeline"),
+        ("", "is not a pipeline specification"),
+        ("- name: words", "is not a pipeline specification"),
         ("!!python/object:os.system {}", "is not YAML"),
         ("libraries: []", "has no name"),
         ("name: 7", "has no name"),
         ("name: words", "names no files"),
-        ("name: words\nlibraries: x", "libraries that are no list"),
+        ("name: words\nlibraries: x", "are not a list"),
         ("name: words\nlibraries: [flows]", "not '- glob: {include: PATH}': 'flows'"),
         ("name: words\nlibraries: [{glob: {include: 1}}]", "not '- glob: {include: PATH}'"),
-        ("name: words\nlibrarys: []", "has 'librarys', which pipelines do not know"),
+        ("name: words\nlibrarys: []", "has the unknown key 'librarys'"),
         ("name: words\nlibraries: [{glob: {include: none.py}}]", "names 'none.py', and there is no such file"),
         ("name: words\nlibraries: [{glob: {include: none/**}}]", "names 'none/**', and there is no such file"),
-        ("name: words\nlibraries: [{glob: {include: ../x.py}}]", "leads out of its directory"),
-        ("name: words\nlibraries: [{glob: {include: /etc/**}}]", "leads out of its directory"),
-        ("name: words\nlibraries: [{glob: {include: 'flows/*.py'}}]", "Spark takes a file, or a folder"),
+        ("name: words\nlibraries: [{glob: {include: ../x.py}}]", "is outside of its directory"),
+        ("name: words\nlibraries: [{glob: {include: /etc/**}}]", "is outside of its directory"),
+        ("name: words\nlibraries: [{glob: {include: 'flows/*.py'}}]", "Spark accepts a file, or a folder"),
         ("name: words\nlibraries: [{glob: {include: notes.txt}}]", "neither Python nor SQL"),
     ],
 )
-def test_what_cannot_work_is_a_sentence(file: Path, content: str, says: str) -> None:
+def test_invalid_pipeline_is_refused_with_one_sentence(file: Path, content: str, says: str) -> None:
     file.write_text(content)
     with pytest.raises(Refused) as refused:
         read(file)
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_link_that_leads_out_is_refused(file: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_link_out_of_the_directory_is_refused(file: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.sql"
     elsewhere.write_text("SELECT 'secret'")
     (file.parent / "flows" / "linked.sql").symlink_to(elsewhere)
-    with pytest.raises(Refused, match="is a link that leads out"):
+    with pytest.raises(Refused, match="is a link to a file outside"):
         read(file)
 
 
-def test_arguments_and_broken_python_are_refused_at_once(file: Path) -> None:
+def test_arguments_and_invalid_python_are_refused(file: Path) -> None:
     with pytest.raises(Refused, match="takes no arguments"):
         proposed(file, "--full-refresh-all")
     (file.parent / "flows" / "one.py").write_text("x = (\n")
@@ -113,14 +113,14 @@ def test_arguments_and_broken_python_are_refused_at_once(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "a/../../evil.py"])
-def test_a_package_that_would_leave_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_package_entry_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
         archive.writestr(name, b"x")
-    with pytest.raises(Refused, match="leads out of its folder"):
-        unpack(tmp_path / "package.zip", tmp_path / "out")
+    with pytest.raises(Refused, match="lies outside of its folder"):
+        unpack_pipeline(tmp_path / "package.zip", tmp_path / "out")
 
 
-def test_a_package_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_package_is_refused(tmp_path: Path) -> None:
     (tmp_path / "package.zip").write_bytes(b"PK")
     with pytest.raises(Refused, match="cannot be unpacked"):
-        unpack(tmp_path / "package.zip", tmp_path / "out")
+        unpack_pipeline(tmp_path / "package.zip", tmp_path / "out")

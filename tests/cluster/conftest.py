@@ -1,4 +1,4 @@
-"""Real ZooKeeper servers for the tests in this folder. They are shared: a test that hurts one heals it."""
+"""Fixtures for tests against a real ZooKeeper server. The server is shared: a test that disturbs it must restore it."""
 
 import secrets
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast.zk.embedded import Server
+from holdfast.zk.embedded import ZooKeeperServer
 
 
 @pytest.fixture
@@ -15,13 +15,13 @@ def cluster() -> str:
 
 
 @pytest.fixture
-def connect(server: Server) -> str:
+def connect(server: ZooKeeperServer) -> str:
     return f"127.0.0.1:{server.client_port}"
 
 
 @pytest.fixture
 def operator(connect: str) -> Iterator[KazooClient]:
-    """Somebody with access to ZooKeeper and no respect for it."""
+    """ZooKeeper client for manipulating znodes behind Holdfast's back."""
     client = KazooClient(connect)
     client.start(20)
     yield client

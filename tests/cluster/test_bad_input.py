@@ -1,4 +1,4 @@
-"""What goes wrong outside of Holdfast: each costs one clear sentence, and nobody else anything."""
+"""Invalid configuration, arguments and surroundings: each causes one clear error message and no other damage."""
 
 import secrets
 import socket
@@ -8,16 +8,16 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from holdfast.zk.embedded import Ensemble, Settings
-from tests.harness.cluster.command import holdfast, refusal
-from tests.harness.cluster.nodes import FAST, configuration, node
-from tests.harness.waiting import eventually
+from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings
+from tests.harness.cluster.command import error_message, holdfast
+from tests.harness.cluster.nodes import FAST_TIMING, start_node, write_config
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.real
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("[cluster", "is not valid TOML"),
         ("cluster = 1", "outside a table"),
@@ -31,24 +31,24 @@ pytestmark = pytest.mark.real
         ("[cluster]\nconnect = 'h'\n[node]\ndir = 'd'\napi = '7000'", "'node.api' must be HOST:PORT"),
         ("[cluster]\nconnect = 'h'\n[node]\ndir = 'd'\n[timing]\nmargin_s = 1", "margin 1 s must be more than"),
         ("[cluster]\nconnect = 'h'\n[node]\ndir = 'd'\n[zookeeper]\nsession_timeout_s = 9", "syncLimit × tick"),
-        ("[cluster]\nconnect = 'h'\n[node]\ndir = 'd'\n[zookeeper]\nuser = 'ann'", "belong together"),
+        ("[cluster]\nconnect = 'h'\n[node]\ndir = 'd'\n[zookeeper]\nuser = 'ann'", "must both be set"),
         (
             "[cluster]\nconnect = 'h'\n[node]\ndir = 'd'\n[zookeeper]\npassword_file = '/nowhere'",
             "cannot read zookeeper.password_file",
         ),
     ],
 )
-def test_a_configuration_that_cannot_work_is_refused_in_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_configuration_is_refused_with_one_message(tmp_path: Path, text: str, expected: str) -> None:
     file = tmp_path / "holdfast.toml"
     file.write_text(text)
-    assert says in refusal(holdfast("node", "--config", str(file)))
+    assert expected in error_message(holdfast("node", "--config", str(file)))
 
 
-def test_a_configuration_that_is_missing_is_named(tmp_path: Path) -> None:
-    assert "cannot read the configuration" in refusal(holdfast("node", "--config", str(tmp_path / "none.toml")))
+def test_missing_configuration_file_is_reported(tmp_path: Path) -> None:
+    assert "cannot read the configuration" in error_message(holdfast("node", "--config", str(tmp_path / "none.toml")))
 
 
-def test_wrong_usage_is_exit_code_2() -> None:
+def test_wrong_usage_exits_with_code_2() -> None:
     for arguments in (["up", "--nodes", "0"], ["up", "--zookeepers", "9"], ["clutser"], ["cluster", "--nope"]):
         answer = holdfast(*arguments)
         assert answer.returncode == 2, arguments
@@ -56,27 +56,27 @@ def test_wrong_usage_is_exit_code_2() -> None:
 
 
 @pytest.mark.parametrize("command", [["up"], ["up", "--detach"]])
-def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path, command: list[str]) -> None:
+def test_unwritable_directory_is_reported(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "file").write_text("in the way")
-    said = refusal(holdfast(*command, "--dir", str(tmp_path / "file" / "c")))
-    assert "cannot use the directory" in said
-    assert str(tmp_path / "file" / "c") in said
+    message = error_message(holdfast(*command, "--dir", str(tmp_path / "file" / "c")))
+    assert "cannot use the directory" in message
+    assert str(tmp_path / "file" / "c") in message
 
 
-def test_a_node_whose_directory_cannot_be_written_says_so(tmp_path: Path, connect: str) -> None:
+def test_node_reports_an_unwritable_directory(tmp_path: Path, connect: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    settings = {"node": {"dir": str(tmp_path / "file" / "n")}, **FAST}
-    file = configuration(tmp_path, connect, cluster="c", node="n", settings=settings)
-    assert "cannot use the directory" in refusal(holdfast("node", "--config", str(file)))
+    settings = {"node": {"dir": str(tmp_path / "file" / "node")}, **FAST_TIMING}
+    file = write_config(tmp_path, connect, cluster="c", node="node", settings=settings)
+    assert "cannot use the directory" in error_message(holdfast("node", "--config", str(file)))
 
 
-def test_an_ensemble_of_two_is_refused(tmp_path: Path) -> None:
-    assert "1, 3 or 5" in refusal(holdfast("up", "--dir", str(tmp_path), "--zookeepers", "2"))
+def test_ensemble_of_two_servers_is_refused(tmp_path: Path) -> None:
+    assert "1, 3 or 5" in error_message(holdfast("up", "--dir", str(tmp_path), "--zookeepers", "2"))
 
 
 @pytest.mark.parametrize("command", [["cluster"], ["down"]])
-def test_a_directory_without_a_cluster_is_refused(tmp_path: Path, command: list[str]) -> None:
-    assert "there is no cluster in" in refusal(holdfast(*command, "--dir", str(tmp_path)))
+def test_directory_without_a_cluster_is_refused(tmp_path: Path, command: list[str]) -> None:
+    assert "there is no cluster in" in error_message(holdfast(*command, "--dir", str(tmp_path)))
 
 
 DAMAGED = [
@@ -93,101 +93,99 @@ DAMAGED = [
 
 @pytest.mark.parametrize("command", ["cluster", "down"])
 @pytest.mark.parametrize("data", DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_cluster_file_is_refused(tmp_path: Path, command: str, data: bytes) -> None:
+def test_damaged_cluster_file_is_refused(tmp_path: Path, command: str, data: bytes) -> None:
     (tmp_path / "cluster.json").write_bytes(data)
-    assert "cluster.json" in refusal(holdfast(command, "--dir", str(tmp_path)))
+    assert "cluster.json" in error_message(holdfast(command, "--dir", str(tmp_path)))
 
 
 @pytest.mark.parametrize("options", [["--cluster", ".."], ["--cluster", "a/b"]])
-def test_a_cluster_with_an_odd_name_is_refused(connect: str, options: list[str]) -> None:
-    assert "cannot be the name of a cluster" in refusal(holdfast("cluster", "--connect", connect, *options))
+def test_invalid_cluster_name_is_refused(connect: str, options: list[str]) -> None:
+    assert "cannot be the name of a cluster" in error_message(holdfast("cluster", "--connect", connect, *options))
 
 
-def test_a_path_with_dots_is_refused(connect: str) -> None:
-    assert "dots" in refusal(holdfast("cluster", "--connect", f"{connect}/a/../b"))
+def test_chroot_with_dots_is_refused(connect: str) -> None:
+    assert "dots" in error_message(holdfast("cluster", "--connect", f"{connect}/a/../b"))
 
 
-def test_a_zookeeper_that_is_away_is_one_sentence(tmp_path: Path) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        answer = holdfast("cluster", "--connect", f"127.0.0.1:{nobody.getsockname()[1]}")
-    assert "does not answer" in refusal(answer)
+def test_unreachable_zookeeper_is_reported(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        answer = holdfast("cluster", "--connect", f"127.0.0.1:{unused.getsockname()[1]}")
+    assert "does not answer" in error_message(answer)
     assert "unreachable" in answer.stdout
 
 
-def test_a_cluster_that_nobody_has_founded_is_one_sentence(connect: str, cluster: str) -> None:
-    assert "no node has ever joined" in refusal(holdfast("cluster", "--connect", connect, "--cluster", cluster))
+def test_cluster_without_nodes_is_reported(connect: str, cluster: str) -> None:
+    assert "no node has ever joined" in error_message(holdfast("cluster", "--connect", connect, "--cluster", cluster))
 
 
-def test_a_port_in_use_ends_the_node_with_a_sentence(tmp_path: Path, connect: str, cluster: str) -> None:
+def test_node_exits_when_its_port_is_in_use(tmp_path: Path, connect: str, cluster: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        settings = {"node": {"api": f"127.0.0.1:{other.getsockname()[1]}"}, **FAST}
-        with node(tmp_path, connect, cluster=cluster, settings=settings) as n:
-            assert n.process.wait(30) == 78
-            assert "cannot serve on 127.0.0.1" in n.problems()
-            assert "in use" in n.problems()
+        settings = {"node": {"api": f"127.0.0.1:{other.getsockname()[1]}"}, **FAST_TIMING}
+        with start_node(tmp_path, connect, cluster=cluster, settings=settings) as node:
+            assert node.process.wait(30) == 78
+            assert "cannot serve on 127.0.0.1" in node.problems()
+            assert "in use" in node.problems()
 
 
-def test_two_nodes_in_one_directory_are_refused(tmp_path: Path, connect: str, cluster: str) -> None:
-    with node(tmp_path, connect, cluster=cluster) as first:
-        eventually(first.leading, 30, "the first leads")
-        with node(tmp_path, connect, cluster=cluster) as second:
+def test_second_node_in_the_same_directory_is_refused(tmp_path: Path, connect: str, cluster: str) -> None:
+    with start_node(tmp_path, connect, cluster=cluster) as first:
+        wait_until(first.is_leading, 30, "the first node leads")
+        with start_node(tmp_path, connect, cluster=cluster) as second:
             assert second.process.wait(30) == 78
             assert "another guard (pid" in second.problems()
         assert first.process.poll() is None
 
 
-def test_two_nodes_with_one_id_are_told_apart(tmp_path: Path, connect: str, cluster: str) -> None:
-    with node(tmp_path / "a", connect, cluster=cluster) as first:
-        eventually(first.leading, 30, "the first leads")
-        with node(tmp_path / "b", connect, cluster=cluster) as second:
-            eventually(lambda: "two nodes have the same id" in second.problems(), 30, "the second says so")
-            assert not second.leading()
-        assert first.leading()
+def test_second_node_with_the_same_id_does_not_join(tmp_path: Path, connect: str, cluster: str) -> None:
+    with start_node(tmp_path / "a", connect, cluster=cluster) as first:
+        wait_until(first.is_leading, 30, "the first node leads")
+        with start_node(tmp_path / "b", connect, cluster=cluster) as second:
+            wait_until(lambda: "two nodes use the same node.id" in second.problems(), 30, "the second node reports the problem")
+            assert not second.is_leading()
+        assert first.is_leading()
 
 
-def test_a_node_without_zookeeper_keeps_trying_says_so_and_joins_when_it_comes(tmp_path: Path, cluster: str) -> None:
-    ensemble = Ensemble(tmp_path / "zk", size=1, settings=Settings(tick_ms=200))
-    with node(tmp_path / "n", ensemble.connect, cluster=cluster) as n:
-        eventually(lambda: "not reachable; still trying" in n.problems(), 30, "it says so")
-        agent = n.agent_pid()
+def test_node_joins_as_soon_as_zookeeper_is_reachable(tmp_path: Path, cluster: str) -> None:
+    ensemble = EmbeddedEnsemble(tmp_path / "zk", size=1, settings=ServerSettings(tick_ms=200))
+    with start_node(tmp_path / "node", ensemble.connect_string, cluster=cluster) as node:
+        wait_until(lambda: "not reachable; still trying" in node.problems(), 30, "the node reports the problem")
+        agent = node.agent_pid()
         try:
             ensemble.start()
-            eventually(n.leading, 60, "it leads")
-            assert n.agent_pid() == agent, "without being restarted"
-            assert n.status()["problem"] == ""
+            wait_until(node.is_leading, 60, "the node leads")
+            assert node.agent_pid() == agent, "the agent was not restarted"
+            assert node.status()["problem"] == ""
         finally:
             ensemble.stop()
 
 
-def test_a_session_timeout_that_the_server_cuts_down_is_refused(tmp_path: Path, connect: str, cluster: str) -> None:
-    """The server grants 20 ticks of 200 ms at most. What was asked for would be safe; what was granted is not."""
+def test_session_timeout_reduced_by_the_server_is_refused(tmp_path: Path, connect: str, cluster: str) -> None:
+    """The server grants at most 20 ticks of 200 ms. The requested timeout would be safe, the granted one is not."""
     settings = {"zookeeper": {"session_timeout_s": 15.0, "tick_s": 2.0}, "timing": {"margin_s": 5.0}}
-    with node(tmp_path, connect, cluster=cluster, settings=settings) as n:
-        assert n.process.wait(30) == 78
-        assert "the session timeout of 4 s must be more than syncLimit × tick" in n.problems()
+    with start_node(tmp_path, connect, cluster=cluster, settings=settings) as node:
+        assert node.process.wait(30) == 78
+        assert "the session timeout of 4 s must be more than syncLimit × tick" in node.problems()
 
 
-def test_a_wrong_password_ends_the_node_with_a_sentence(
-    tmp_path: Path, connect: str, cluster: str, operator: KazooClient
-) -> None:
-    right = {"zookeeper": {**FAST["zookeeper"], "user": "ann", "password": "right"}, "timing": FAST["timing"]}
-    wrong = {"zookeeper": {**FAST["zookeeper"], "user": "ann", "password": "wrong"}, "timing": FAST["timing"]}
-    with node(tmp_path / "a", connect, cluster=cluster, settings=right) as first:
-        eventually(first.leading, 30, "the first leads")
-        with node(tmp_path / "b", connect, cluster=cluster, settings=wrong, id="n2") as second:
+def test_node_exits_on_a_wrong_password(tmp_path: Path, connect: str, cluster: str, operator: KazooClient) -> None:
+    right = {"zookeeper": {**FAST_TIMING["zookeeper"], "user": "ann", "password": "right"}, "timing": FAST_TIMING["timing"]}
+    wrong = {"zookeeper": {**FAST_TIMING["zookeeper"], "user": "ann", "password": "wrong"}, "timing": FAST_TIMING["timing"]}
+    with start_node(tmp_path / "a", connect, cluster=cluster, settings=right) as first:
+        wait_until(first.is_leading, 30, "the first node leads")
+        with start_node(tmp_path / "b", connect, cluster=cluster, settings=wrong, id="n2") as second:
             assert second.process.wait(30) == 78
             assert "wrong or missing user or password" in second.problems()
         operator.add_auth("digest", "ann:right")
-        for path in _everything(operator, f"/holdfast/{cluster}"):
+        for path in _list_znodes(operator, f"/holdfast/{cluster}"):
             assert operator.get_acls(path)[0] == [make_digest_acl("ann", "right", all=True)], path
-        assert "wrong or missing" in refusal(holdfast("cluster", "--connect", connect, "--cluster", cluster))
+        assert "wrong or missing" in error_message(holdfast("cluster", "--connect", connect, "--cluster", cluster))
 
 
-def _everything(client: KazooClient, path: str) -> list[str]:
-    found = [path]
+def _list_znodes(client: KazooClient, path: str) -> list[str]:
+    paths = [path]
     for child in client.get_children(path):
-        found += _everything(client, f"{path}/{child}")
-    return found
+        paths += _list_znodes(client, f"{path}/{child}")
+    return paths

@@ -1,4 +1,4 @@
-"""`holdfast explain --cluster` on a real cluster, in which a job fails again and again beside one that is well."""
+"""`holdfast explain --from-cluster` on a real cluster with a job that keeps failing and a healthy one."""
 
 import json
 import os
@@ -10,46 +10,46 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.command import HOLDFAST, Up, refusal, started
+from tests.harness.cluster.command import HOLDFAST, RunningCluster, error_message, start_cluster
 from tests.harness.cluster.command import holdfast as run
-from tests.harness.cluster.jobs import Jobs, until
-from tests.harness.cluster.process_witness import sweep
-from tests.harness.waiting import eventually
+from tests.harness.cluster.jobs import ClusterJobs, poll_until
+from tests.harness.cluster.process_observer import kill_leftovers
+from tests.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 
 FAILING = """print("about to fail", flush=True)
 raise ValueError('the column "amount" is not there')
 """
-WELL = """import time
+HEALTHY = """import time
 while True:
     time.sleep(0.1)
 """
 
 
 class Scene:
-    def __init__(self, up: Up, jobs: Jobs, directory: Path) -> None:
+    def __init__(self, up: RunningCluster, jobs: ClusterJobs, directory: Path) -> None:
         self.up = up
         self.jobs = jobs
         self.copies = directory / "temporary"
         self.copies.mkdir()
-        for name, text in (("clicks", FAILING), ("well", WELL)):
+        for name, text in (("clicks", FAILING), ("healthy_job", HEALTHY)):
             (directory / f"{name}.py").write_text(text)
-        self.well = jobs.submit(directory / "well.py", "well", spark=False)
+        self.healthy_job = jobs.submit(directory / "healthy_job.py", "healthy_job", spark=False)
 
     def command(self, *arguments: str) -> list[str]:
-        """With a place of its own for what it copies."""
+        """Return the command line, with a private directory for temporary copies."""
         return ["env", f"TMPDIR={self.copies}", *HOLDFAST, "explain", *arguments]
 
     def answer(self, *arguments: str) -> dict[str, Any]:
         done = subprocess.run(self.command(*arguments, "--json", "-"), capture_output=True, text=True, timeout=150, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
-        self.check_tidy()
-        told: dict[str, Any] = json.loads(done.stdout)
-        return told
+        self.check_no_copies_left()
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
 
-    def check_tidy(self) -> None:
+    def check_no_copies_left(self) -> None:
         assert [entry.name for entry in self.copies.iterdir() if entry.name.startswith("holdfast")] == []
 
 
@@ -58,72 +58,69 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     directory = tmp_path_factory.mktemp("explained")
     try:
         with (
-            started(directory / "c", "--nodes", "2", "--zookeepers", "1") as up,
-            Jobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
+            start_cluster(directory / "c", "--nodes", "2", "--zookeepers", "1") as up,
+            ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
             yield Scene(up, jobs, directory)
     finally:
-        sweep(directory)
+        kill_leftovers(directory)
 
 
 def signatures(answer: dict[str, Any]) -> set[str]:
-    """Without what a machine brings about that has a lot to do."""
+    """Return the diagnosed signatures, except those that a busy machine may cause."""
     return {one["signature"] for one in answer["diagnoses"]} - {"zk-disk-stall", "gc-pause"}
 
 
-def kill_the_leader(scene: Scene) -> tuple[str, str]:
-    """Who led, and who leads."""
+def kill_leader(scene: Scene) -> tuple[str, str]:
+    """Kill the leader. Return the old and the new leader."""
     before, epoch = scene.up.leader()
     os.kill(scene.up.node(str(before))["agent_pid"], signal.SIGKILL)
-    after = until(lambda: (led := scene.up.leader())[1] > epoch and led[0], 60, "somebody leads")
-    eventually(lambda: scene.up.node(str(before))["agent_pid"], 30, "another agent")
+    after = poll_until(lambda: (led := scene.up.leader())[1] > epoch and led[0], 60, "another node leads")
+    wait_until(lambda: scene.up.node(str(before))["agent_pid"], 30, "a new agent runs")
     return str(before), after
 
 
-def test_a_healthy_cluster_is_said_to_be_well_and_what_happens_to_one_is_found(scene: Scene, tmp_path: Path) -> None:
-    """A job that fails again and again, and a leader that is killed."""
-    scene.jobs.in_phase(scene.well, "RUNNING")
-    healthy = scene.answer("--cluster", "--dir", str(scene.up.directory))
-    assert signatures(healthy) == set(), healthy["summary"]
-    assert {"node n1", "node n2", "job well"} <= {one["name"] for one in healthy["components"]}
+def test_explain_finds_a_restart_loop_and_a_leader_change(scene: Scene, tmp_path: Path) -> None:
+    scene.jobs.wait_for_phase(scene.healthy_job, "RUNNING")
+    healthy_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))
+    assert signatures(healthy_report) == set(), healthy_report["summary"]
+    assert {"node n1", "node n2", "job healthy_job"} <= {one["name"] for one in healthy_report["components"]}
 
     clicks = scene.jobs.submit(scene.copies.parent / "clicks.py", "clicks", spark=False)
-    until(lambda: scene.jobs[clicks]["attempt"] >= 4, 60, "it has failed three times")
-    before, after = kill_the_leader(scene)
-    here = scene.answer("--cluster", "--dir", str(scene.up.directory))
-    assert signatures(here) == {"restart-loop", "leadership-moved"}
-    found = {one["signature"]: one for one in here["diagnoses"]}
-    assert found["leadership-moved"]["title"].startswith(f"node {before} led no longer, and node {after} became leader")
-    loop = found["restart-loop"]
+    poll_until(lambda: scene.jobs[clicks]["attempt"] >= 4, 60, "the job has failed three times")
+    before, after = kill_leader(scene)
+    local_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))
+    assert signatures(local_report) == {"restart-loop", "leadership-moved"}
+    diagnoses = {one["signature"]: one for one in local_report["diagnoses"]}
+    assert diagnoses["leadership-moved"]["title"].startswith(f"node {before} led no longer, and node {after} became leader")
+    loop = diagnoses["restart-loop"]
     assert loop["title"] == f"job clicks ({clicks}) restarts again and again"
     assert 'ValueError: the column "amount" is not there (line 2 of clicks.py)' in loop["explanation"]
     assert loop["evidence"][0]["file"] == "events of the cluster"
-    assert here["notes"] == []
+    assert local_report["notes"] == []
 
     other = tmp_path / "zk.log"
     other.write_text("2026-03-04 13:00:00,000 [myid:1] - INFO  [main:QuorumPeer@1] - LOOKING\n")
     connect = scene.up.description()["connect"]
-    there = scene.answer("--cluster", "--connect", connect, str(other))
-    assert signatures(there) == {"restart-loop"}, "with what nodes serve, and a file beside it"
+    remote_report = scene.answer("--from-cluster", "--connect", connect, str(other))
+    assert signatures(remote_report) == {"restart-loop"}, "from the logs that nodes serve and one more file"
     printed = sum(len(log.read_bytes()) for log in scene.up.directory.glob("nodes/*/attempts/*/*/driver.log"))
-    assert there["counts"]["bytes"] > printed + other.stat().st_size
-    scene.jobs.ok("cancel", clicks)
+    assert remote_report["counts"]["bytes"] > printed + other.stat().st_size
+    scene.jobs.run_ok("cancel", clicks)
 
 
-def test_ctrl_c_leaves_nothing_behind(scene: Scene) -> None:
-    command = scene.command("--cluster", "--dir", str(scene.up.directory))
+def test_ctrl_c_removes_the_copies(scene: Scene) -> None:
+    command = scene.command("--from-cluster", "--dir", str(scene.up.directory))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        eventually(lambda: list(scene.copies.glob("holdfast-explain-*/*.log")), 60, "copies")
+        wait_until(lambda: list(scene.copies.glob("holdfast-explain-*/*.log")), 60, "logs are being copied")
         os.kill(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
-    scene.check_tidy()
+    scene.check_no_copies_left()
 
 
-def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
-    said = refusal(run("explain", "--cluster", "--connect", "127.0.0.1:1"))
-    assert "ZooKeeper at 127.0.0.1:1 does not answer" in said
+def test_unreachable_cluster_is_reported() -> None:
+    message = error_message(run("explain", "--from-cluster", "--connect", "127.0.0.1:1"))
+    assert "ZooKeeper at 127.0.0.1:1 does not answer" in message
     assert run("explain").returncode == 2
-    mistaken = run("explain", "--cluster", "prod", "--connect", "127.0.0.1:1")
-    assert mistaken.returncode == 2
-    assert "--cluster-name" in mistaken.stderr
+    assert "does not answer" in error_message(run("explain", "--cluster", "prod", "--connect", "127.0.0.1:1"))

@@ -1,68 +1,83 @@
-"""ZooKeeper servers, all of ZooKeeper, and whole machines are lost, with real Spark drivers."""
+"""Loss of ZooKeeper servers, of all of ZooKeeper and of whole machines, with real Spark drivers."""
 
 import contextlib
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster.jobs import Jobs, until
-from tests.harness.cluster.machines import MARGIN_S, SESSION_TIMEOUT_S, SYNC_LIMIT, TICK_S, Machine, Servers, connected_to
-from tests.harness.cluster.process_witness import Life, Sightings, sweep
-from tests.harness.cluster.streams import Feeder, Stream, output_of
-from tests.harness.waiting import eventually
+from tests.harness.cluster.command import holdfast
+from tests.harness.cluster.jobs import ClusterJobs, poll_until
+from tests.harness.cluster.machines import (
+    MARGIN_S,
+    SESSION_TIMEOUT_S,
+    SYNC_LIMIT,
+    TICK_S,
+    Machine,
+    PartitionableEnsemble,
+    connected_ports,
+)
+from tests.harness.cluster.process_observer import ObservedProcess, ProcessObserver, kill_leftovers
+from tests.harness.cluster.streams import Feeder, StreamJob, read_committed_lines
+from tests.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
+STALL_S = 4.0
+
 
 @dataclass(frozen=True)
-class Standing:
-    """What must not change."""
+class ClusterState:
+    """State that an outage must not change."""
 
     leader: tuple[str | None, int]
-    drivers: list[Life]
+    drivers: list[ObservedProcess]
     attempts: list[tuple[int, int]]
 
 
 @dataclass
 class Scene:
-    """Three servers, two nodes, and a streaming job on each of them."""
+    """Cluster of three ZooKeeper servers and two nodes, with a streaming job on each node."""
 
-    servers: Servers
+    servers: PartitionableEnsemble
     machines: dict[str, Machine]
-    jobs: Jobs
+    jobs: ClusterJobs
     feeder: Feeder
-    streams: tuple[Stream, Stream]
+    streams: tuple[StreamJob, StreamJob]
 
-    def well(self) -> None:
+    def wait_until_healthy(self) -> None:
         for machine in self.machines.values():
             machine.start()
-        until(lambda: len(self.jobs.nodes()) == 2 and self.jobs.leader()[0], 90, "two nodes and a leader")
+        poll_until(lambda: len(self.jobs.nodes()) == 2 and self.jobs.leader()[0], 90, "two nodes and a leader")
         for stream in self.streams:
-            stream.well()
+            stream.wait_until_healthy()
 
-    def standing(self) -> Standing:
+    def state(self) -> ClusterState:
         views = [stream.view for stream in self.streams]
-        return Standing(
+        return ClusterState(
             leader=self.jobs.leader(),
             drivers=[stream.attempt().driver for stream in self.streams],
             attempts=[(view["attempt"], view["restarts"]) for view in views],
         )
 
-    def advance(self, batches: int = 2) -> None:
+    def wait_for_batches(self, batches: int = 2) -> None:
         for stream in self.streams:
-            stream.advances(batches)
+            stream.wait_for_batches(batches)
 
-    def sessions(self) -> list[int]:
-        """The processes that everything depends on: agents and runners."""
+    def session_pids(self) -> list[int]:
+        """Return the processes with a ZooKeeper session: agents and runners."""
         agents = [machine.node.agent_pid() for machine in self.machines.values() if machine.node is not None]
         return [pid for pid in agents if pid is not None] + [stream.attempt().runner for stream in self.streams]
 
     def check(self) -> None:
         for stream in self.streams:
-            stream.check_alone()
-            stream.check_contiguous()
+            stream.check_single_driver()
+            stream.check_contiguous_batches()
 
 
 @pytest.fixture(scope="module")
@@ -71,117 +86,144 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     storage = directory / "storage"
     storage.mkdir()
     with contextlib.ExitStack() as stack:
-        stack.callback(sweep, directory)
-        servers = stack.enter_context(Servers(directory))
+        stack.callback(kill_leftovers, directory)
+        servers = stack.enter_context(PartitionableEnsemble(directory))
         machines = {
             id: stack.enter_context(Machine(id, directory / id, servers.connect, cluster="outages", storage=storage))
             for id in ("n1", "n2")
         }
-        eventually(lambda: all(m.node and m.node.status().get("registered") for m in machines.values()), 60, "both have joined")
-        seen = stack.enter_context(Sightings(directory))
+        wait_until(
+            lambda: all(m.node and m.node.status().get("registered") for m in machines.values()),
+            60,
+            "both nodes are registered",
+        )
+        observer = stack.enter_context(ProcessObserver(directory))
         feeder = stack.enter_context(Feeder(directory / "in"))
-        jobs = stack.enter_context(Jobs(directory, storage, "--connect", servers.connect, "--cluster", "outages"))
-        streams = (Stream(jobs, seen, feeder, "first"), Stream(jobs, seen, feeder, "second"))
+        jobs = stack.enter_context(ClusterJobs(directory, storage, "--connect", servers.connect, "--cluster", "outages"))
+        streams = (StreamJob(jobs, observer, feeder, "first"), StreamJob(jobs, observer, feeder, "second"))
         yield Scene(servers, machines, jobs, feeder, streams)
 
 
 @pytest.fixture
 def scene(cluster: Scene) -> Iterator[Scene]:
-    cluster.well()
+    cluster.wait_until_healthy()
     yield cluster
     cluster.check()
 
 
-def test_nothing_moves_while_every_zookeeper_server_is_restarted(scene: Scene) -> None:
-    before = scene.standing()
+@pytest.mark.incident
+def test_leader_and_drivers_stay_while_every_zookeeper_server_is_restarted(scene: Scene) -> None:
+    before = scene.state()
     for server in scene.servers.servers.values():
         server.kill()
-        scene.advance(1)
+        scene.wait_for_batches(1)
         scene.servers.start()
-    scene.advance()
-    scene.well()
-    assert scene.standing() == before
+    scene.wait_for_batches()
+    scene.wait_until_healthy()
+    assert scene.state() == before
 
 
-def test_nothing_moves_while_a_follower_is_cut_off_with_its_clients(scene: Scene) -> None:
-    before = scene.standing()
+@pytest.mark.incident
+def test_drivers_stay_while_two_disks_stall_at_once_and_explain_reports_the_stall(scene: Scene, tmp_path: Path) -> None:
+    """Incident 003: the disks of a majority stall in the same instant. Sessions survive, and the logs show the cause."""
+    drivers = scene.state().drivers
+    servers = list(scene.servers.servers.values())
+    with servers[0].stall_disk_within(), servers[1].stall_disk_within():
+        threading.Event().wait(STALL_S)
+    scene.wait_for_batches()
+    scene.wait_until_healthy()
+    assert scene.state().drivers == drivers
+
+    answer = tmp_path / "answer.json"
+    logs = [str(path) for server in servers for path in server.directory.glob("zookeeper.log*")]
+    explained = holdfast("explain", *logs, "--json", str(answer), timeout_s=300)
+    assert explained.returncode == 0, explained.stderr
+    assert "zk-simultaneous-stall" in [diagnosis["signature"] for diagnosis in json.loads(answer.read_text())["diagnoses"]]
+
+
+def test_leader_and_drivers_stay_while_a_follower_is_partitioned_with_its_clients(scene: Scene) -> None:
+    before = scene.state()
     follower, leader = _follower_with_clients(scene), scene.servers.leader()
     port = scene.servers.servers[follower].client_port
-    clients = [pid for pid in scene.sessions() if port in connected_to(pid)]
+    clients = [pid for pid in scene.session_pids() if port in connected_ports(pid)]
     assert clients
-    with scene.servers.links[follower, leader].silent():
+    with scene.servers.links[follower, leader].drop_traffic():
         cut_at = time.monotonic()
-        until(lambda: scene.servers.modes()[follower] != "follower", 60, "the follower has noticed")
-        assert time.monotonic() - cut_at > SYNC_LIMIT * TICK_S / 2, "for a while it answered, and knew nothing new"
-        until(lambda: all(connected_to(pid) - {port} for pid in clients), 30, "its clients have gone elsewhere")
-        until(lambda: time.monotonic() > cut_at + SESSION_TIMEOUT_S + 2 * TICK_S, 60, "a session would have ended by now")
-        scene.advance()
+        poll_until(lambda: scene.servers.modes()[follower] != "follower", 60, "the follower notices the partition")
+        assert time.monotonic() - cut_at > SYNC_LIMIT * TICK_S / 2, "the follower answered with old data for a while"
+        poll_until(lambda: all(connected_ports(pid) - {port} for pid in clients), 30, "its clients use other servers")
+        poll_until(
+            lambda: time.monotonic() > cut_at + SESSION_TIMEOUT_S + 2 * TICK_S, 60, "an unused session would have expired"
+        )
+        scene.wait_for_batches()
     scene.servers.start()
-    scene.advance()
-    scene.well()
-    assert scene.standing() == before
+    scene.wait_for_batches()
+    scene.wait_until_healthy()
+    assert scene.state() == before
 
 
 def _follower_with_clients(scene: Scene) -> int:
-    """If every session is with the leader, that one is restarted, and they are not any more."""
+    """Return a follower that serves a session. Restart the leader if it serves all of them."""
     for _ in range(5):
         modes = scene.servers.modes()
         for id, server in scene.servers.servers.items():
-            if modes[id] == "follower" and any(server.client_port in connected_to(pid) for pid in scene.sessions()):
+            if modes[id] == "follower" and any(server.client_port in connected_ports(pid) for pid in scene.session_pids()):
                 return id
         scene.servers.servers[scene.servers.leader()].kill()
         scene.servers.start()
-    raise AssertionError("no session is ever with a follower")
+    raise AssertionError("no session moved to a follower")
 
 
-def test_drivers_go_on_without_zookeeper_for_three_session_timeouts(scene: Scene) -> None:
-    before = scene.standing()
-    with scene.servers.away():
+def test_drivers_continue_without_zookeeper_for_three_session_timeouts(scene: Scene) -> None:
+    before = scene.state()
+    with scene.servers.outage():
         until_at = time.monotonic() + 3 * SESSION_TIMEOUT_S
         while time.monotonic() < until_at:
-            scene.advance(1)
+            scene.wait_for_batches(1)
         assert [stream.attempt().driver for stream in scene.streams] == before.drivers
-    scene.well()
-    scene.advance()
-    scene.well()
-    after = scene.standing()
+    scene.wait_until_healthy()
+    scene.wait_for_batches()
+    scene.wait_until_healthy()
+    after = scene.state()
     assert (after.drivers, after.attempts) == (before.drivers, before.attempts)
 
 
-def test_drivers_end_if_a_node_cannot_promise_and_run_again_when_zookeeper_is_back(
-    scene: Scene, report: Callable[[str], None]
-) -> None:
-    """By themselves: nobody can tell them to. That it is in time is seen in the simulator, whose clock nobody disturbs."""
-    before = scene.standing()
-    scene.machines["n2"].lose_agent()  # its session outlives it for a while, so it is still one of those who must promise
-    with scene.servers.away():
-        away_at = time.monotonic()
+def test_drivers_end_without_promises_and_restart_when_zookeeper_is_back(scene: Scene, report: Callable[[str], None]) -> None:
+    """No process can order them to stop. The simulator, which has an exact clock, tests that they end in time."""
+    before = scene.state()
+    scene.machines["n2"].kill_agent()  # its session has not expired yet, so its promise is required
+    with scene.servers.outage():
+        outage_at = time.monotonic()
         for stream, driver in zip(scene.streams, before.drivers, strict=True):
-            gone_at = stream.gone(driver)
-            report(f"outages: without ZooKeeper and promises, a driver was gone after {gone_at - away_at:.1f} s")
+            ended_at = stream.wait_until_gone(driver)
+            report(f"outages: without ZooKeeper and promises, a driver was gone after {ended_at - outage_at:.1f} s")
     for stream, driver in zip(scene.streams, before.drivers, strict=True):
-        stream.next_driver(driver)
-        assert stream.well()["node"] == "n1"
-        stream.advances(1)
+        stream.wait_for_next_driver(driver)
+        assert stream.wait_until_healthy()["node"] == "n1"
+        stream.wait_for_batches(1)
 
 
-def test_jobs_of_a_lost_machine_run_elsewhere_from_their_checkpoints_with_each_row_once(scene: Scene) -> None:
+def test_jobs_of_a_lost_machine_continue_on_another_node_with_each_row_once(scene: Scene) -> None:
     stream, other = scene.streams
-    before, kept = stream.view, other.attempt().driver
+    before, other_driver = stream.view, other.attempt().driver
     driver = stream.attempt().driver
     machine = scene.machines[before["node"]]
-    stays = before["node"] != other.view["node"]
-    lost_at = machine.lose()
-    again = stream.next_driver(driver)
-    assert again.first_seen - lost_at > SESSION_TIMEOUT_S + MARGIN_S - 3 * TICK_S, (
-        "sooner than anybody could be sure of its end"
+    is_elsewhere = before["node"] != other.view["node"]
+    lost_at = machine.kill_machine()
+    next_driver = stream.wait_for_next_driver(driver)
+    assert next_driver.first_seen - lost_at > SESSION_TIMEOUT_S + MARGIN_S - 3 * TICK_S, (
+        "the next driver started before the end of the first was certain"
     )
-    view = stream.well()
+    view = stream.wait_until_healthy()
     assert view["node"] != before["node"]
     assert view["restarts"] == before["restarts"] + 1
-    if stays:
-        assert other.attempt().driver == kept
-    with scene.feeder.resting() as rows:
+    if is_elsewhere:
+        assert other.attempt().driver == other_driver
+    with scene.feeder.pause() as rows:
         for each in scene.streams:
-            until(lambda each=each: sum(output_of(each.output).values()) >= sum(rows.values()), 120, f"{each.name} is done")
-            assert output_of(each.output) == rows
+            poll_until(partial(_has_copied, each, rows.total()), 120, f"{each.name} has copied all rows")
+            assert read_committed_lines(each.output) == rows
+
+
+def _has_copied(stream: StreamJob, rows: int) -> bool:
+    return read_committed_lines(stream.output).total() >= rows

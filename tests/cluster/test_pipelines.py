@@ -1,4 +1,4 @@
-"""A declarative pipeline as a job of a real cluster: its driver is killed in the middle, and nothing is lost or done twice."""
+"""Declarative pipeline as a job of a real cluster, whose driver is killed in the middle."""
 
 import os
 import signal
@@ -8,42 +8,42 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from tests.driver.test_declarative_pipeline import FILES, readings_in
-from tests.harness.cluster.command import started
-from tests.harness.cluster.jobs import FIRST_BATCH_S, Jobs, until
-from tests.harness.cluster.process_witness import Sightings, sweep
-from tests.harness.cluster.streams import output_of
+from tests.driver.test_declarative_pipeline import FILES, write_readings
+from tests.harness.cluster.command import start_cluster
+from tests.harness.cluster.jobs import FIRST_BATCH_S, ClusterJobs, poll_until
+from tests.harness.cluster.process_observer import ProcessObserver, kill_leftovers
+from tests.harness.cluster.streams import read_committed_lines
 from tests.harness.drivers import EXAMPLES
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def jobs(tmp_path: Path) -> Iterator[ClusterJobs]:
     try:
         with (
-            started(tmp_path / "c", "--nodes", "1") as up,
-            Jobs(tmp_path, tmp_path / "c" / "storage", "--dir", str(up.directory)) as jobs,
+            start_cluster(tmp_path / "c", "--nodes", "1") as up,
+            ClusterJobs(tmp_path, tmp_path / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
             yield jobs
     finally:
-        sweep(tmp_path)
+        kill_leftovers(tmp_path)
 
 
-def test_a_pipeline_whose_driver_is_killed_has_each_row_once_when_it_is_finished(jobs: Jobs, tmp_path: Path) -> None:
-    rows = readings_in(tmp_path / "readings")
-    with Sightings(tmp_path) as seen:
+def test_pipeline_processes_each_row_once_after_its_driver_is_killed(jobs: ClusterJobs, tmp_path: Path) -> None:
+    rows = write_readings(tmp_path / "readings")
+    with ProcessObserver(tmp_path) as observer:
         id = jobs.submit(
             EXAMPLES / "pipeline" / "pipeline.yml", "readings", conf={"spark.readings.input": str(tmp_path / "readings")}
         )
-        done = until(lambda: jobs[id]["progress"]["batch_id"], FIRST_BATCH_S, "it has done a batch")
-        assert done < FILES - 1, "it is in the middle"
+        done = poll_until(lambda: jobs[id]["progress"]["batch_id"], FIRST_BATCH_S, "the pipeline has completed a batch")
+        assert done < FILES - 1, "the pipeline is not finished"
         os.kill(jobs[id]["driver_pid"], signal.SIGKILL)
-        jobs.in_phase(id, "FINISHED", within_s=FIRST_BATCH_S)
-        assert not seen.overlaps
+        jobs.wait_for_phase(id, "FINISHED", timeout_s=FIRST_BATCH_S)
+        assert not observer.overlaps
     assert jobs[id]["attempt"] == 2
     warehouse = jobs.checkpoint(id) / "warehouse"
-    assert output_of(warehouse / "readings") == rows
+    assert read_committed_lines(warehouse / "readings") == rows
     hottest = pyarrow.parquet.read_table(str(warehouse / "hottest")).to_pylist()
     expected = {f"s{sensor}": max(number for number in range(FILES) if number % 3 == sensor) / 2 for sensor in range(3)}
     assert {row["sensor"]: row["celsius"] for row in hottest} == expected

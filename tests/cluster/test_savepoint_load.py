@@ -1,4 +1,4 @@
-"""A savepoint of a job that is busy, with a state of some hundred megabytes: how long it pauses, and what starts from it."""
+"""Savepoint of a busy job with a state of some hundred megabytes: duration, and a start from the savepoint."""
 
 import itertools
 import json
@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.command import started
-from tests.harness.cluster.jobs import FIRST_BATCH_S, SCRIPTS, Jobs, until
-from tests.harness.cluster.process_witness import sweep
+from tests.harness.cluster.command import start_cluster
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SCRIPTS, ClusterJobs, poll_until
+from tests.harness.cluster.process_observer import kill_leftovers
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SCRIPT = SCRIPTS / "heavy.py"
 ROWS, KEYS = 30_000, 90_000
-LOADED = 5
-"""Batches after which every key has its kilobyte, and some more."""
+WARM_UP_BATCHES = 5
+"""Batches after which the state holds a kilobyte for every key."""
 CONF = {
     "spark.driver.memory": "1g",
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -29,28 +29,28 @@ Line = dict[str, Any]
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def jobs(tmp_path: Path) -> Iterator[ClusterJobs]:
     try:
         with (
-            started(tmp_path / "c", "--slots", "2") as up,
-            Jobs(tmp_path, tmp_path / "c" / "storage", "--dir", str(up.directory)) as jobs,
+            start_cluster(tmp_path / "c", "--slots", "2") as up,
+            ClusterJobs(tmp_path, tmp_path / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
             yield jobs
     finally:
-        sweep(tmp_path)
+        kill_leftovers(tmp_path)
 
 
-def told(output: Path) -> list[Line]:
+def read_totals(output: Path) -> list[Line]:
     return [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
 
 
-def reaches(output: Path, batches: int) -> list[Line]:
-    until(lambda: len(told(output)) >= batches, 2 * FIRST_BATCH_S, f"{batches} batches in {output.name}")
-    return told(output)
+def wait_for_batches(output: Path, batches: int) -> list[Line]:
+    poll_until(lambda: len(read_totals(output)) >= batches, 2 * FIRST_BATCH_S, f"{batches} batches in {output.name}")
+    return read_totals(output)
 
 
-def exact(lines: list[Line]) -> bool:
-    """Every number from zero on is counted, and each once."""
+def are_totals_exact(lines: list[Line]) -> bool:
+    """Return True if each number from zero on is counted exactly once."""
     return all(
         (line["rows"], line["sum"]) == (rows, rows * (rows - 1) // 2)
         for line in lines
@@ -58,33 +58,34 @@ def exact(lines: list[Line]) -> bool:
     )
 
 
-def test_a_busy_job_with_a_large_state_goes_on_while_it_is_copied_and_another_goes_on_from_the_copy(
-    jobs: Jobs, tmp_path: Path, report: Callable[[str], None]
+def test_busy_job_continues_during_a_savepoint_and_another_job_starts_from_it(
+    jobs: ClusterJobs, tmp_path: Path, report: Callable[[str], None]
 ) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     arguments = ("--rows", str(ROWS), "--keys", str(KEYS))
     job = jobs.submit(SCRIPT, "busy", "--output", str(before), *arguments, conf=CONF)
-    quiet = reaches(before, LOADED)
+    warm_up = wait_for_batches(before, WARM_UP_BATCHES)
     driver = jobs[job]["driver_pid"]
-    made = json.loads(jobs.ok("savepoint", job, "--json", timeout_s=300))
-    reaches(before, len(told(before)) + 2)
+    made = json.loads(jobs.run_ok("savepoint", job, "--json", timeout_s=300))
+    wait_for_batches(before, len(read_totals(before)) + 2)
     assert jobs[job]["driver_pid"] == driver and made["running"]
-    jobs.ok("cancel", job, "--wait")
+    jobs.run_ok("cancel", job, "--wait")
 
     changed = tmp_path / "changed.py"
     changed.write_text(SCRIPT.read_text().replace("VERSION = 1", "VERSION = 2"))
     options = ("--restore", made["id"])
     jobs.submit(changed, "changed", "--output", str(after), *arguments, conf=CONF, options=options)
-    lines = reaches(after, 3)
-    jobs.ok("cancel", "changed", "--wait")
+    lines = wait_for_batches(after, 3)
+    jobs.run_ok("cancel", "changed", "--wait")
 
     first = max(made["batches"].values()) + 1
     assert [line["batch"] for line in lines[:3]] == list(range(first, first + 3))
-    assert exact(told(before)) and exact(lines)
+    assert are_totals_exact(read_totals(before)) and are_totals_exact(lines)
     assert {line["version"] for line in lines} == {2}
-    took = [later["wall"] - earlier["wall"] for earlier, later in itertools.pairwise(told(before))]
-    usual, copied = took[1 : len(quiet) - 1], took[len(quiet) - 1 :]
+    durations = [later["wall"] - earlier["wall"] for earlier, later in itertools.pairwise(read_totals(before))]
+    before_savepoint, after_savepoint = durations[1 : len(warm_up) - 1], durations[len(warm_up) - 1 :]
     report(
         f"savepoint under load: {made['bytes'] / 1e6:.0f} MB in {made['took_s']:.2f} s; a batch took "
-        f"{median(usual):.1f} s before (worst {max(usual):.1f} s), and {max(copied):.1f} s at most from then on"
+        f"{median(before_savepoint):.1f} s before (worst {max(before_savepoint):.1f} s), "
+        f"and {max(after_savepoint):.1f} s at most from then on"
     )

@@ -1,4 +1,4 @@
-"""TLS and passwords, against a real server that asks every client for a certificate, through the product's own code."""
+"""TLS and passwords, against a real server that requires client certificates."""
 
 import asyncio
 import json
@@ -24,32 +24,32 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import make_acl, make_digest_acl
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.zk.embedded import Ensemble, ServerTls, Settings
+from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ServerTls
 from holdfast.zk.embedded.ports import LOOPBACK
 from holdfast.zk.kazoo_transport import NetworkClient
-from holdfast.zk.session.client import Committed, Create, Delete, NoAuth, Rejected, SetData, State
-from holdfast.zk.session.connection_settings import Digest, Tls
-from holdfast.zk.session.connection_settings import Ensemble as Address
+from holdfast.zk.session.client import Committed, ConnectionState, Create, Delete, NoAuth, Rejected, SetData
+from holdfast.zk.session.connection_settings import ConnectionSettings as Address
+from holdfast.zk.session.connection_settings import DigestCredentials, Tls
 from tests.harness.cluster.command import HOLDFAST
-from tests.harness.cluster.nodes import Node, configuration, node
-from tests.harness.waiting import eventually, soon
+from tests.harness.cluster.nodes import Node, start_node, write_config
+from tests.harness.waiting import wait_until, wait_until_async
 from tests.zk.embedded.test_tls import write_key_store
 
 with warnings.catch_warnings():
-    # The library warns about its own old algorithms as soon as it is imported.
+    # The library warns about deprecated algorithms on import.
     warnings.simplefilter("ignore")
     from cryptography.hazmat.primitives import serialization
 
 pytestmark = pytest.mark.real
 
-T_S = 10.0
+SESSION_TIMEOUT_S = 10.0
 USER, PASSWORD, KEY_PASSWORD = "ann", "digest-hunter2", "key-hunter2"
-ANN = Digest(USER, PASSWORD)
+CREDENTIALS = DigestCredentials(USER, PASSWORD)
 
 
 @dataclass(frozen=True)
 class Files:
-    """What the test's authority has issued: to a member, whose key is locked, and to nobody else."""
+    """Certificates: of the server, of a member with an encrypted key, and of a stranger from another authority."""
 
     directory: Path
 
@@ -78,7 +78,13 @@ class Files:
         return self.directory / "stranger.pem"
 
     def member(self, **options: Any) -> Tls:
-        return Tls(**{"ca": self.ca, "certificate": self.certificate, "key": self.key, "key_password": KEY_PASSWORD} | options)
+        fields: dict[str, Any] = {
+            "ca": self.ca,
+            "certificate": self.certificate,
+            "key": self.key,
+            "key_password": KEY_PASSWORD,
+        }
+        return Tls(**fields | options)
 
 
 def write_locked_key(certificate: trustme.LeafCert, file: Path) -> None:
@@ -93,7 +99,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     authority, other = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(str(files.ca))
     other.cert_pem.write_to_path(str(files.other_ca))
-    # It names the address and not `localhost`, which leads to the same server.
+    # The certificate names the address but not `localhost`, which is the same server.
     write_key_store(authority.issue_cert(LOOPBACK), files.server)
     member = authority.issue_cert("member")
     files.certificate.write_bytes(b"".join(pem.bytes() for pem in member.cert_chain_pems))
@@ -103,10 +109,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 @pytest.fixture(scope="module")
-def secure(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    """One server for the module. Its plain port is for witnesses; nothing of the product connects to it."""
+def secure(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
+    """Server with TLS. Only the `operator` fixture uses its plain port."""
     tls = ServerTls(files.server, files.ca, plain_port=True)
-    ensemble = Ensemble(tmp_path_factory.mktemp("secure"), size=1, settings=Settings(tick_ms=500, tls=tls))
+    ensemble = EmbeddedEnsemble(tmp_path_factory.mktemp("secure"), size=1, settings=ServerSettings(tick_ms=500, tls=tls))
     try:
         ensemble.start()
         ensemble.wait_ready(60)
@@ -116,8 +122,8 @@ def secure(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
 
 
 @pytest.fixture(scope="module")
-def operator(secure: Ensemble) -> Iterator[KazooClient]:
-    """An independent look at the same server, with Ann's rights."""
+def operator(secure: EmbeddedEnsemble) -> Iterator[KazooClient]:
+    """Independent client of the same server, with Ann's credentials."""
     client = KazooClient(f"{LOOPBACK}:{secure.servers[0].members[1].client}")
     client.start(20)
     client.add_auth("digest", f"{USER}:{PASSWORD}")
@@ -126,29 +132,33 @@ def operator(secure: Ensemble) -> Iterator[KazooClient]:
     client.close()
 
 
-def everything(operator: KazooClient, path: str) -> list[str]:
-    """Every path from here down. What goes while we look is not there."""
+def list_znodes(operator: KazooClient, path: str) -> list[str]:
+    """Return all paths below `path`, ignoring znodes that are deleted meanwhile."""
     try:
         children = operator.get_children(path)
     except NoNodeError:
         return []
-    return [path, *(below for child in children for below in everything(operator, f"{path}/{child}"))]
+    return [path, *(below for child in children for below in list_znodes(operator, f"{path}/{child}"))]
 
 
-Open = Callable[..., NetworkClient]
+OpenClient = Callable[..., NetworkClient]
 
 
-def run(secure: Ensemble, test: Callable[[Open], Coroutine[Any, Any, None]]) -> None:
-    """The test gets a way to open clients, and all of them are closed at the end."""
+def run(secure: EmbeddedEnsemble, test: Callable[[OpenClient], Coroutine[Any, Any, None]]) -> None:
+    """Run the test with a function that opens clients, and close all of them at the end."""
 
     async def with_clients() -> None:
         clients: list[NetworkClient] = []
 
         def open_client(
-            tls: Tls | None, digest: Digest | None = None, *, host: str = LOOPBACK, wake: Callable[[], None] = lambda: None
+            tls: Tls | None,
+            digest: DigestCredentials | None = None,
+            *,
+            host: str = LOOPBACK,
+            wake: Callable[[], None] = lambda: None,
         ) -> NetworkClient:
             hosts = ((host, secure.servers[0].client_port),)
-            clients.append(NetworkClient(Address(hosts, session_timeout_s=T_S, digest=digest, tls=tls), wake))
+            clients.append(NetworkClient(Address(hosts, session_timeout_s=SESSION_TIMEOUT_S, digest=digest, tls=tls), wake))
             return clients[-1]
 
         try:
@@ -160,25 +170,23 @@ def run(secure: Ensemble, test: Callable[[Open], Coroutine[Any, Any, None]]) -> 
     asyncio.run(with_clients())
 
 
-async def connected(client: NetworkClient) -> NetworkClient:
-    await soon(lambda: client.state is State.CONNECTED, 20, "connected")
+async def wait_until_connected(client: NetworkClient) -> NetworkClient:
+    await wait_until_async(lambda: client.state is ConnectionState.CONNECTED, 20, "connected")
     return client
 
 
-def test_a_client_with_its_certificate_and_password_works_as_over_a_plain_connection(
-    secure: Ensemble, files: Files, root: str
-) -> None:
-    async def test(open_client: Open) -> None:
+def test_client_with_certificate_and_password_works_over_tls(secure: EmbeddedEnsemble, files: Files, root: str) -> None:
+    async def test(open_client: OpenClient) -> None:
         woken = asyncio.Event()
-        client = await connected(open_client(files.member(), ANN, wake=woken.set))
-        assert client.timeout_s == T_S
-        # More than one TLS record in one answer, and many answers at once.
+        client = await wait_until_connected(open_client(files.member(), CREDENTIALS, wake=woken.set))
+        assert client.timeout_s == SESSION_TIMEOUT_S
+        # Covers answers of several TLS records, and many answers at once.
         assert isinstance(await client.commit([Create(root, b"x" * 500_000), Create(f"{root}/e", ephemeral=True)]), Committed)
         answers = await asyncio.gather(*(client.get(root) for _ in range(5)), *(client.get(f"{root}/e") for _ in range(200)))
         assert [len(answer.data) for answer in answers] == [500_000] * 5 + [0] * 200
         await client.get(f"{root}/e", watch=True)
         woken.clear()
-        other = await connected(open_client(files.member(), ANN))
+        other = await wait_until_connected(open_client(files.member(), CREDENTIALS))
         assert isinstance(await other.commit([SetData(f"{root}/e", b"changed", 0)]), Committed)
         async with asyncio.timeout(20):
             await woken.wait()
@@ -188,7 +196,7 @@ def test_a_client_with_its_certificate_and_password_works_as_over_a_plain_connec
 
 
 CUT_OFF = r"ALERT_(BAD_CERTIFICATE|CERTIFICATE_\w+)|reset by peer|connection broken|EOF"
-"""How a client learns that the server does not want it: by an alert, unless the end of the connection comes first."""
+"""Errors of a client that the server rejects: a TLS alert, or a closed connection if that arrives first."""
 
 REFUSALS: dict[str, tuple[Callable[[Files], Tls | None], str, str]] = {
     "a server whose certificate names another host": (lambda files: files.member(), "localhost", "Hostname mismatch"),
@@ -204,22 +212,22 @@ REFUSALS: dict[str, tuple[Callable[[Files], Tls | None], str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_a_connection_that_must_not_be_is_never_made(
-    case: str, secure: Ensemble, files: Files, operator: KazooClient, caplog: pytest.LogCaptureFixture
+def test_connection_without_valid_certificates_is_refused(
+    case: str, secure: EmbeddedEnsemble, files: Files, operator: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Refused again and again, for the reason that is meant; and while others are served."""
+    """Each retry fails for the expected reason, while other clients are served."""
     make_tls, host, because = REFUSALS[case]
     caplog.set_level(logging.WARNING, logger="holdfast.zk.kazoo")
 
     def refusals() -> int:
         return sum(re.search(because, record.getMessage()) is not None for record in caplog.records)
 
-    async def test(open_client: Open) -> None:
-        states: list[State] = []
-        client = open_client(make_tls(files), ANN, host=host, wake=lambda: states.append(client.state))
-        await soon(lambda: refusals() >= 3, 30, "three handshakes were refused")
-        assert client.state is State.CONNECTING
-        assert State.CONNECTED not in states
+    async def test(open_client: OpenClient) -> None:
+        states: list[ConnectionState] = []
+        client: NetworkClient = open_client(make_tls(files), CREDENTIALS, host=host, wake=lambda: states.append(client.state))
+        await wait_until_async(lambda: refusals() >= 3, 30, "three handshakes were refused")
+        assert client.state is ConnectionState.CONNECTING
+        assert ConnectionState.CONNECTED not in states
         assert client.session is None
         with pytest.raises(Unavailable) as unavailable:
             await client.get("/")
@@ -229,34 +237,38 @@ def test_a_connection_that_must_not_be_is_never_made(
     assert operator.exists("/")
 
 
-def test_whoever_does_not_check_the_host_name_connects_all_the_same(secure: Ensemble, files: Files) -> None:
-    async def test(open_client: Open) -> None:
-        await connected(open_client(files.member(check_hostname=False), host="localhost"))
+def test_client_without_host_name_check_connects(secure: EmbeddedEnsemble, files: Files) -> None:
+    async def test(open_client: OpenClient) -> None:
+        await wait_until_connected(open_client(files.member(check_hostname=False), host="localhost"))
 
     run(secure, test)
 
 
-def test_not_checking_the_host_name_is_not_trusting_every_authority(
-    secure: Ensemble, files: Files, caplog: pytest.LogCaptureFixture
+def test_client_without_host_name_check_still_verifies_the_authority(
+    secure: EmbeddedEnsemble, files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="holdfast.zk.kazoo")
 
-    async def test(open_client: Open) -> None:
+    async def test(open_client: OpenClient) -> None:
         client = open_client(files.member(ca=files.other_ca, check_hostname=False), host="localhost")
-        await soon(lambda: "unable to get local issuer" in caplog.text, 30, "a handshake was refused")
-        assert client.state is State.CONNECTING
+        await wait_until_async(lambda: "unable to get local issuer" in caplog.text, 30, "a handshake was refused")
+        assert client.state is ConnectionState.CONNECTING
 
     run(secure, test)
 
 
-@pytest.mark.parametrize("digest", [None, Digest(USER, "wrong"), Digest("bob", PASSWORD)], ids=["nobody", "wrong", "bob"])
-def test_a_certificate_alone_neither_reads_nor_writes_what_belongs_to_a_user(
-    secure: Ensemble, files: Files, root: str, digest: Digest | None
+@pytest.mark.parametrize(
+    "digest",
+    [None, DigestCredentials(USER, "wrong"), DigestCredentials("bob", PASSWORD)],
+    ids=["no user", "wrong password", "another user"],
+)
+def test_certificate_without_the_password_gives_no_access_to_znodes(
+    secure: EmbeddedEnsemble, files: Files, root: str, digest: DigestCredentials | None
 ) -> None:
-    async def test(open_client: Open) -> None:
-        owner = await connected(open_client(files.member(), ANN))
+    async def test(open_client: OpenClient) -> None:
+        owner = await wait_until_connected(open_client(files.member(), CREDENTIALS))
         assert isinstance(await owner.commit([Create(root, b"mine"), Create(f"{root}/child")]), Committed)
-        other = await connected(open_client(files.member(), digest))
+        other = await wait_until_connected(open_client(files.member(), digest))
         for read in (other.get, other.children):
             with pytest.raises(NoAuth):
                 await read(root)
@@ -270,13 +282,13 @@ def test_a_certificate_alone_neither_reads_nor_writes_what_belongs_to_a_user(
     run(secure, test)
 
 
-def test_a_locked_key_with_the_wrong_password_is_refused_and_neither_password_is_told(files: Files) -> None:
+def test_wrong_key_password_is_refused_without_revealing_it(files: Files) -> None:
     with pytest.raises(Refused, match="cannot be used") as refused:
         files.member(key_password="guess-hunter3").context()
     assert "hunter" not in str(refused.value)
 
 
-ASK = """
+LOAD_KEY = """
 import sys
 from pathlib import Path
 from holdfast.zk.session.connection_settings import Tls
@@ -284,28 +296,28 @@ Tls(*map(Path, sys.argv[1:])).context()
 """
 
 
-def test_a_locked_key_without_a_password_is_refused_and_no_daemon_waits_for_somebody_to_type(files: Files) -> None:
-    command = [sys.executable, "-c", ASK, str(files.ca), str(files.certificate), str(files.key)]
-    # A session of its own has no terminal; its stdin stays open, as a service's may.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as asking:
-        assert asking.stderr is not None
-        said = b""
+def test_encrypted_key_without_a_password_is_refused_without_a_prompt(files: Files) -> None:
+    command = [sys.executable, "-c", LOAD_KEY, str(files.ca), str(files.certificate), str(files.key)]
+    # A new session has no terminal. Its stdin stays open, like that of a service.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stderr is not None
+        output = b""
         try:
-            while b"pass phrase" not in said and (more := os.read(asking.stderr.fileno(), 4096)):
-                said += more
+            while b"pass phrase" not in output and (more := os.read(process.stderr.fileno(), 4096)):
+                output += more
         finally:
-            asking.kill()
-    assert b"Refused" in said
-    assert b"pass phrase" not in said
+            process.kill()
+    assert b"Refused" in output
+    assert b"pass phrase" not in output
 
 
-# A whole node
+# Complete node
 
 
 def settings(files: Files, **zookeeper: Any) -> dict[str, dict[str, Any]]:
     return {
         "zookeeper": {
-            "session_timeout_s": T_S,
+            "session_timeout_s": SESSION_TIMEOUT_S,
             "tick_s": 0.5,
             "sync_limit": 5,
             "user": USER,
@@ -330,8 +342,8 @@ class Cluster:
     def root(self) -> str:
         return f"{self.prefix}/holdfast/blue"
 
-    def leading(self) -> Node:
-        eventually(self.node.leading, 30, "it leads")
+    def wait_until_leading(self) -> Node:
+        wait_until(self.node.is_leading, 30, "the node leads")
         return self.node
 
     def session(self) -> dict[str, Any]:
@@ -340,144 +352,142 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(secure: Ensemble, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One node for the module, under a path of its own. A test that kills its agent leaves a new one leading."""
+def cluster(secure: EmbeddedEnsemble, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Node under its own chroot. A test that kills the agent waits until a new agent leads."""
     prefix = f"/p{secrets.token_hex(4)}"
-    connect = f"{secure.connect}{prefix}"
-    with node(tmp_path_factory.mktemp("node"), connect, cluster="blue", settings=settings(files)) as member:
+    connect = f"{secure.connect_string}{prefix}"
+    with start_node(tmp_path_factory.mktemp("node"), connect, cluster="blue", settings=settings(files)) as member:
         yield Cluster(member, connect, prefix)
 
 
-def test_everything_that_a_node_made_belongs_to_its_user_alone(cluster: Cluster, operator: KazooClient) -> None:
-    cluster.leading()
-    paths = everything(operator, cluster.prefix)
+def test_znodes_of_a_node_belong_to_its_user_only(cluster: Cluster, operator: KazooClient) -> None:
+    cluster.wait_until_leading()
+    paths = list_znodes(operator, cluster.prefix)
     assert {f"{cluster.root}/epoch", f"{cluster.root}/beat", f"{cluster.root}/nodes/n1"} <= set(paths)
     assert any(path.startswith(f"{cluster.root}/election/c-") for path in paths)
     own = make_digest_acl(USER, PASSWORD, all=True)
     for path in paths:
-        # Into the folders above a cluster, others may look, and put theirs beside it.
-        beside = [] if path.startswith(cluster.root) else [make_acl("world", "anyone", read=True, create=True)]
-        assert operator.get_acls(path)[0] == [own, *beside], path
+        # Other users may read the parents of a cluster, and create their own clusters there.
+        shared = [] if path.startswith(cluster.root) else [make_acl("world", "anyone", read=True, create=True)]
+        assert operator.get_acls(path)[0] == [own, *shared], path
 
 
 def kill_agent(cluster: Cluster) -> None:
-    pid = cluster.leading().agent_pid()
+    pid = cluster.wait_until_leading().agent_pid()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
 
 
-def closings(guarded: Node, session_id: int) -> list[dict[str, Any]]:
-    return [event for event in guarded.events("session closed") if event["session"] == hex(session_id)]
+def session_closed_events(node: Node, session_id: int) -> list[dict[str, Any]]:
+    return [event for event in node.events("session closed") if event["session"] == hex(session_id)]
 
 
-def held_by(operator: KazooClient, cluster: Cluster, session_id: int) -> list[str]:
-    held = []
-    for path in everything(operator, cluster.root):
+def ephemerals_of(operator: KazooClient, cluster: Cluster, session_id: int) -> list[str]:
+    paths = []
+    for path in list_znodes(operator, cluster.root):
         stat = operator.exists(path)
         if stat is not None and stat.ephemeralOwner == session_id:
-            held.append(path)
-    return held
+            paths.append(path)
+    return paths
 
 
-def test_the_session_of_a_killed_agent_is_closed_over_tls_long_before_it_would_expire(
-    cluster: Cluster, operator: KazooClient
-) -> None:
-    guarded = cluster.leading()
+def test_session_of_a_killed_agent_is_closed_over_tls_before_it_expires(cluster: Cluster, operator: KazooClient) -> None:
+    node = cluster.wait_until_leading()
     dead = cluster.session()["session_id"]
-    assert len(held_by(operator, cluster, dead)) == 2, "its entry and its place in the election"
+    assert len(ephemerals_of(operator, cluster, dead)) == 2, "its registration and its contender"
     kill_agent(cluster)
-    eventually(lambda: not held_by(operator, cluster, dead), T_S / 2, "what the dead agent held is gone")
-    eventually(lambda: closings(guarded, dead), 10, "its guard says so")
-    assert not guarded.events("session left to expire")
-    cluster.leading()
+    wait_until(
+        lambda: not ephemerals_of(operator, cluster, dead),
+        SESSION_TIMEOUT_S / 2,
+        "the ephemeral znodes of the dead agent are deleted",
+    )
+    wait_until(lambda: session_closed_events(node, dead), 10, "the guard logs the closed session")
+    assert not node.events("session left to expire")
+    cluster.wait_until_leading()
     assert cluster.session()["session_id"] != dead
 
 
-def ask(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """`holdfast` as somebody runs it in this directory, with nothing in the environment that names a cluster."""
+def run_in_directory(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run `holdfast` in this directory, without HOLDFAST_ variables in the environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return subprocess.run(
         [*HOLDFAST, *arguments], cwd=directory, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
 
 
-def said_by(answer: "subprocess.CompletedProcess[str]") -> str:
+def output_of(answer: "subprocess.CompletedProcess[str]") -> str:
     return answer.stdout + answer.stderr
 
 
-def test_the_cluster_is_shown_over_tls_by_the_settings_in_the_working_directory(cluster: Cluster, secure: Ensemble) -> None:
-    cluster.leading()
-    answer = ask(cluster.node.directory, "cluster", "--json")
+def test_cluster_command_uses_the_tls_settings_in_the_working_directory(cluster: Cluster, secure: EmbeddedEnsemble) -> None:
+    cluster.wait_until_leading()
+    answer = run_in_directory(cluster.node.directory, "cluster", "--json")
     assert answer.returncode == 0, answer.stderr
-    seen = json.loads(answer.stdout)
-    assert seen["leader"] == "n1"
-    assert [entry["id"] for entry in seen["nodes"]] == ["n1"]
-    assert [(server["id"], server["mode"], server["problems"]) for server in seen["zookeeper"]] == [
-        (secure.connect, "standalone", [])
+    view = json.loads(answer.stdout)
+    assert view["leader"] == "n1"
+    assert [entry["id"] for entry in view["nodes"]] == ["n1"]
+    assert [(server["id"], server["mode"], server["problems"]) for server in view["zookeeper"]] == [
+        (secure.connect_string, "standalone", [])
     ]
 
 
-def test_the_password_may_stand_in_a_file_of_its_own(cluster: Cluster, files: Files, tmp_path: Path) -> None:
-    cluster.leading()
+def test_password_is_read_from_a_file(cluster: Cluster, files: Files, tmp_path: Path) -> None:
+    cluster.wait_until_leading()
     (tmp_path / "password").write_text(f"{PASSWORD}\n")
-    in_a_file = settings(files, password="", password_file=str(tmp_path / "password"))
-    configuration(tmp_path, cluster.connect, cluster="blue", node="n1", settings=in_a_file)
-    assert '"leader": "n1"' in ask(tmp_path, "cluster", "--json").stdout
+    with_password_file = settings(files, password="", password_file=str(tmp_path / "password"))
+    write_config(tmp_path, cluster.connect, cluster="blue", node="n1", settings=with_password_file)
+    assert '"leader": "n1"' in run_in_directory(tmp_path, "cluster", "--json").stdout
 
 
-WRONG = {
+WRONG_SETTINGS = {
     "a wrong password": ({"password": "guess-hunter3"}, "wrong or missing user or password"),
     "a wrong key password": ({"tls_key_password": "guess-hunter3"}, "cannot be used"),
     "no certificate": ({"tls_certificate": "", "tls_key": "", "tls_key_password": ""}, "does not answer"),
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_a_client_that_is_not_let_in_says_so_in_one_sentence_without_a_secret(
-    cluster: Cluster, files: Files, tmp_path: Path, case: str
-) -> None:
-    change, says = WRONG[case]
-    cluster.leading()
-    configuration(tmp_path, cluster.connect, cluster="blue", node="n1", settings=settings(files, **change))
-    answer = ask(tmp_path, "cluster")
+@pytest.mark.parametrize("case", WRONG_SETTINGS)
+def test_rejected_client_reports_one_message_without_secrets(cluster: Cluster, files: Files, tmp_path: Path, case: str) -> None:
+    change, says = WRONG_SETTINGS[case]
+    cluster.wait_until_leading()
+    write_config(tmp_path, cluster.connect, cluster="blue", node="n1", settings=settings(files, **change))
+    answer = run_in_directory(tmp_path, "cluster")
     assert answer.returncode == 1
     assert answer.stderr.startswith("holdfast: ")
     assert len(answer.stderr.splitlines()) == 1
     assert says in answer.stderr
-    assert "hunter" not in said_by(answer)
+    assert "hunter" not in output_of(answer)
 
 
-def test_no_secret_is_told_in_any_log_file_or_answer(cluster: Cluster, secure: Ensemble) -> None:
-    guarded = cluster.leading()
+def test_no_secret_appears_in_logs_files_or_answers(cluster: Cluster, secure: EmbeddedEnsemble) -> None:
+    node = cluster.wait_until_leading()
     sessions = [cluster.session()]
     kill_agent(cluster)
-    eventually(lambda: closings(guarded, sessions[0]["session_id"]), 20, "the guard has spoken")
-    cluster.leading()
+    wait_until(lambda: session_closed_events(node, sessions[0]["session_id"]), 20, "the guard logs the closed session")
+    cluster.wait_until_leading()
     sessions.append(cluster.session())
     assert sessions[0]["password"] != sessions[1]["password"]
-    told = {
-        "cluster": said_by(ask(guarded.directory, "cluster")),
-        "cluster --json": said_by(ask(guarded.directory, "cluster", "--json")),
-        "command lines": "".join(
-            Path(f"/proc/{pid}/cmdline").read_text() for pid in (guarded.process.pid, guarded.agent_pid())
-        ),
+    texts = {
+        "cluster": output_of(run_in_directory(node.directory, "cluster")),
+        "cluster --json": output_of(run_in_directory(node.directory, "cluster", "--json")),
+        "command lines": "".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in (node.process.pid, node.agent_pid())),
         "ZooKeeper's log": secure.servers[0].log.read_text(),
     }
-    api = json.loads((guarded.directory / "agent.json").read_text())["api"]
+    api = json.loads((node.directory / "agent.json").read_text())["api"]
     for route in ("/v1/node", "/healthz", "/nowhere"):
-        told[route] = fetched(f"{api}{route}")
+        texts[route] = fetch(f"{api}{route}")
     private = {"session.json", "holdfast.toml"}
-    for file in guarded.directory.iterdir():
+    for file in node.directory.iterdir():
         if file.name not in private:
-            told[file.name] = file.read_bytes().decode(errors="replace")
-    assert {"log", "memory.json", "guard.json", "agent.json", "/v1/node"} <= set(told)
-    assert "session closed" in told["log"]
+            texts[file.name] = file.read_bytes().decode(errors="replace")
+    assert {"log", "memory.json", "guard.json", "agent.json", "/v1/node"} <= set(texts)
+    assert "session closed" in texts["log"]
     for secret in (PASSWORD, KEY_PASSWORD, *(forms for session in sessions for forms in written_forms(session["password"]))):
-        assert [where for where, text in told.items() if secret in text] == [], secret
-    assert (guarded.directory / "session.json").stat().st_mode & 0o777 == 0o600
+        assert [where for where, text in texts.items() if secret in text] == [], secret
+    assert (node.directory / "session.json").stat().st_mode & 0o777 == 0o600
 
 
-def fetched(url: str) -> str:
+def fetch(url: str) -> str:
     try:
         with urllib.request.urlopen(url) as answer:
             return str(answer.read().decode())
@@ -487,6 +497,6 @@ def fetched(url: str) -> str:
 
 
 def written_forms(password: str) -> tuple[str, ...]:
-    """A session's password as it could be printed: in hexadecimal, as Python shows bytes, and that in JSON."""
+    """Return the forms in which a session's password could be printed: hexadecimal, Python bytes, and JSON of these."""
     shown = repr(bytes.fromhex(password))[2:-1]
     return password, shown, json.dumps(shown)[1:-1]

@@ -1,7 +1,7 @@
-"""The services that the contract suite runs against, behind one face.
+"""Backends of the contract tests: the simulated ZooKeeper and a real server, with one interface.
 
-A test gets a backend, opens clients inside `run`, and disturbs them with the backend's faults. Everything a test may rely on
-is said here; a difference between the backends is a bug in one of them, or in the contract.
+A test opens clients inside `run` and injects faults with the backend's methods. Tests rely only on the behaviour documented
+here. A difference between the backends is a bug in one of them, or in the contract.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from holdfast.zk.embedded import Server
+from holdfast.zk.embedded import ZooKeeperServer
 from holdfast.zk.kazoo_transport import NetworkClient
 from holdfast.zk.session import connection_settings
-from holdfast.zk.session.client import Client, State, Wake
+from holdfast.zk.session.client import Client, ConnectionState, WakeCallback
 from holdfast.zk.session.close_session import close_session
-from tests.harness.tcp_proxy import Proxy
+from tests.harness.tcp_proxy import TcpProxy
 from tests.sim.world import World
 from tests.sim.zk.client import SimClient
 
@@ -25,58 +25,58 @@ T = TypeVar("T")
 TICK_S = 0.2
 TIMEOUT_S = 4.0
 POLL_S = 0.01
-PATIENCE_S = 30.0
-"""For what comes at once, unless the machine has other things to do."""
+WAIT_S = 30.0
+"""Time limit for conditions that are normally met at once. Generous, for busy machines."""
 
 
 class Backend(Protocol):
-    """Faults hold for every client of the backend. They are coroutines, so that a real one may take its time."""
+    """A ZooKeeper service with faults. Each fault affects every client of the backend."""
 
     tick_s: float
     lag_s: float
-    """How much later than it was due something may happen."""
+    """Tolerated delay of an event."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a test's coroutine on the backend's event loop."""
+        """Run a coroutine on the backend's event loop."""
 
-    def connect(self, wake: Wake, *, timeout_s: float = TIMEOUT_S, patience_s: float | None = None) -> Client:
-        """A new session. Only inside `run`."""
+    def connect(self, wake: WakeCallback, *, timeout_s: float = TIMEOUT_S, reply_timeout_s: float | None = None) -> Client:
+        """Open a new session. Call this only inside `run`."""
 
     def random_root(self) -> str:
-        """A path of one part that no other test uses. Nothing is there yet."""
+        """Return an unused top-level path. The znode does not exist yet."""
 
     async def advance(self, seconds: float) -> None:
-        """Let that much of the backend's time pass."""
+        """Wait for this long on the backend's clock."""
 
     async def drop_connections(self) -> None:
-        """Close every client's connection. They may reconnect at once."""
+        """Close all connections. Clients may reconnect at once."""
 
     async def stop_service(self) -> None:
-        """Close every client's connection and refuse new ones; the servers themselves go on."""
+        """Close all connections and refuse new ones. The servers keep running."""
 
     async def start_service(self) -> None:
         """Undo `stop_service`."""
 
     async def freeze_service(self) -> None:
-        """Connections stay open and nothing answers."""
+        """Pause all servers. Connections stay open, but no request is answered."""
 
     async def thaw_service(self) -> None:
         """Undo `freeze_service`."""
 
     async def lose_replies(self) -> None:
-        """From now on requests arrive and are carried out, and what the server answers does not arrive."""
+        """Drop all replies. The servers still receive and execute requests."""
 
     async def restore_replies(self) -> None:
-        """Undo `lose_replies`. The connections on which something was lost are closed."""
+        """Undo `lose_replies`, and close the connections that lost a reply."""
 
     async def expire(self, client: Client) -> None:
-        """End the client's session on the server. Returns when it is over there; the client finds out by itself."""
+        """End the client's session on the server. The client is not notified."""
 
     def close(self) -> None: ...
 
 
 class SimBackend:
-    """Three simulated servers. Clients live in one process, so that a cut link stands for a service out of reach."""
+    """Three simulated servers. All clients are in one simulated process, so cutting its link makes the service unreachable."""
 
     tick_s = TICK_S
     lag_s = 0.5
@@ -89,8 +89,8 @@ class SimBackend:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._world.run(coroutine, process=self.PROCESS)
 
-    def connect(self, wake: Wake, *, timeout_s: float = TIMEOUT_S, patience_s: float | None = None) -> SimClient:
-        return self._world.connect(self.PROCESS, timeout_s=timeout_s, patience_s=patience_s)(wake)
+    def connect(self, wake: WakeCallback, *, timeout_s: float = TIMEOUT_S, reply_timeout_s: float | None = None) -> SimClient:
+        return self._world.connect(self.PROCESS, timeout_s=timeout_s, reply_timeout_s=reply_timeout_s)(wake)
 
     def random_root(self) -> str:
         self._roots += 1
@@ -134,14 +134,14 @@ class SimBackend:
 
 
 class RealBackend:
-    """A real server behind a proxy that misbehaves on demand."""
+    """A real server behind a proxy that injects faults."""
 
     tick_s = TICK_S
     lag_s = 30.0
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ZooKeeperServer) -> None:
         self._server = server
-        self._proxy = Proxy(server.client_port)
+        self._proxy = TcpProxy(server.client_port)
         self._runner = asyncio.Runner()
         self._clients: list[NetworkClient] = []
         self._frozen = False
@@ -149,9 +149,11 @@ class RealBackend:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(coroutine)
 
-    def connect(self, wake: Wake, *, timeout_s: float = TIMEOUT_S, patience_s: float | None = None) -> NetworkClient:
-        address = connection_settings.Ensemble((("127.0.0.1", self._proxy.port),), session_timeout_s=timeout_s)
-        self._clients.append(NetworkClient(address, wake, patience_s=patience_s))
+    def connect(
+        self, wake: WakeCallback, *, timeout_s: float = TIMEOUT_S, reply_timeout_s: float | None = None
+    ) -> NetworkClient:
+        address = connection_settings.ConnectionSettings((("127.0.0.1", self._proxy.port),), session_timeout_s=timeout_s)
+        self._clients.append(NetworkClient(address, wake, reply_timeout_s=reply_timeout_s))
         return self._clients[-1]
 
     def random_root(self) -> str:
@@ -161,14 +163,14 @@ class RealBackend:
         await asyncio.sleep(seconds)
 
     async def drop_connections(self) -> None:
-        self._proxy.cut()
+        self._proxy.drop_connections()
 
     async def stop_service(self) -> None:
-        self._proxy.refusing = True
-        self._proxy.cut()
+        self._proxy.refuses_connections = True
+        self._proxy.drop_connections()
 
     async def start_service(self) -> None:
-        self._proxy.refusing = False
+        self._proxy.refuses_connections = False
 
     async def freeze_service(self) -> None:
         self._frozen = True
@@ -179,27 +181,27 @@ class RealBackend:
         self._server.resume()
 
     async def lose_replies(self) -> None:
-        self._proxy.replies_lost = True
+        self._proxy.drops_replies = True
 
     async def restore_replies(self) -> None:
-        self._proxy.replies_lost = False
-        self._proxy.cut()
+        self._proxy.drops_replies = False
+        self._proxy.drop_connections()
 
     async def expire(self, client: Client) -> None:
         session = client.session
         assert session is not None
         hosts = [("127.0.0.1", self._server.client_port)]
-        assert await asyncio.to_thread(close_session, hosts, session.id, session.password, timeout_s=PATIENCE_S)
+        assert await asyncio.to_thread(close_session, hosts, session.id, session.password, timeout_s=WAIT_S)
 
     def close(self) -> None:
         if self._frozen:
             self._server.resume()
-        self._proxy.refusing = self._proxy.replies_lost = False
+        self._proxy.refuses_connections = self._proxy.drops_replies = False
 
-        async def end() -> None:
+        async def close_clients() -> None:
             await asyncio.gather(*(client.close() for client in self._clients))
 
-        self._runner.run(end())
+        self._runner.run(close_clients())
         self._runner.close()
         self._proxy.close()
 
@@ -210,30 +212,30 @@ BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Backend]] = {
     "sim-3": lambda _: SimBackend(3),
     "real": lambda request: RealBackend(request.getfixturevalue("server")),
 }
-"""By name. One whose name begins with `real` is marked so; it may ask the request for fixtures, such as a server."""
+"""Factories by name. Tests of backends whose name begins with `real` get the marker `real`."""
 
 
-class Bell:
-    """A `wake` that counts."""
+class WakeCounter:
+    """Wake callback that counts its calls."""
 
     def __init__(self) -> None:
-        self.rings = 0
+        self.wakes = 0
 
     def __call__(self) -> None:
-        self.rings += 1
+        self.wakes += 1
 
 
-async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S, what: str = "the condition") -> None:
-    """Wait for a condition, on whichever time the loop has."""
+async def wait_for(condition: Callable[[], bool], within_s: float = WAIT_S, what: str = "the condition") -> None:
+    """Wait for a condition, on the real or simulated clock of the event loop."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s
     while not condition():
-        assert loop.time() < deadline_s, f"not within {within_s:g} s: {what}"
+        assert loop.time() < deadline_s, f"timed out after {within_s:g} s: {what}"
         await asyncio.sleep(POLL_S)
 
 
-async def connected(backend: Backend, wake: Wake = lambda: None, **options: float) -> Client:
-    """A client that has its session."""
+async def open_session(backend: Backend, wake: WakeCallback = lambda: None, **options: float) -> Client:
+    """Open a session and wait until it is connected."""
     client = backend.connect(wake, **options)
-    await until(lambda: client.state is State.CONNECTED, what="connected")
+    await wait_for(lambda: client.state is ConnectionState.CONNECTED, what="connected")
     return client

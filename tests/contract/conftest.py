@@ -1,4 +1,4 @@
-"""One fixture: the service under test."""
+"""Fixture with the backend under test."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What every `Client` does with znodes: reading, transactions, versions, names."""
+"""Contract of `Client`: reads, transactions, versions and sequence names."""
 
 import asyncio
 
@@ -10,6 +10,7 @@ from holdfast.zk.session.client import (
     Check,
     Client,
     Committed,
+    ConnectionState,
     Create,
     Delete,
     NodeExists,
@@ -19,32 +20,31 @@ from holdfast.zk.session.client import (
     Rejected,
     SetData,
     Stat,
-    State,
 )
-from tests.contract.backends import Backend, connected
+from tests.contract.backends import Backend, open_session
 
 PIPELINED = 1000
 
 
-async def committed(client: Client, *operations: Operation) -> Committed:
+async def commit(client: Client, *operations: Operation) -> Committed:
     result = await client.commit(operations)
     assert isinstance(result, Committed), result
     return result
 
 
-async def rejected(client: Client, *operations: Operation) -> Rejected:
+async def expect_rejection(client: Client, *operations: Operation) -> Rejected:
     result = await client.commit(operations)
     assert isinstance(result, Rejected), result
     return result
 
 
-def test_a_created_znode_is_read_back(backend: Backend) -> None:
+def test_created_znode_is_read_back(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        assert await committed(client, Create(root, b"hello")) == Committed((root,))
+        client, root = await open_session(backend), backend.random_root()
+        assert await commit(client, Create(root, b"hello")) == Committed((root,))
         znode = await client.get(root)
         assert znode.data == b"hello"
-        assert (znode.stat.version, znode.stat.owner) == (0, 0)
+        assert (znode.stat.version, znode.stat.ephemeral_owner) == (0, 0)
         assert znode.stat.created_zxid > 0
         assert znode.stat.created_ms > 1_000_000_000_000
         assert await client.exists(root) == znode.stat
@@ -52,9 +52,9 @@ def test_a_created_znode_is_read_back(backend: Backend) -> None:
     backend.run(test())
 
 
-def test_what_is_not_there_is_said_so(backend: Backend) -> None:
+def test_reading_a_missing_znode_raises_no_node(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
+        client, root = await open_session(backend), backend.random_root()
         assert await client.exists(root) is None
         with pytest.raises(NoNode):
             await client.get(root)
@@ -64,12 +64,12 @@ def test_what_is_not_there_is_said_so(backend: Backend) -> None:
     backend.run(test())
 
 
-def test_setting_data_counts_the_version_up_and_returns_the_new_stat(backend: Backend) -> None:
+def test_set_data_increments_the_version_and_returns_the_new_stat(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root, b"0"))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root, b"0"))
         for version in range(3):
-            result = await committed(client, SetData(root, b"%d" % (version + 1), version))
+            result = await commit(client, SetData(root, b"%d" % (version + 1), version))
             znode = await client.get(root)
             assert result.results == (znode.stat,)
             assert (znode.data, znode.stat.version) == (b"%d" % (version + 1), version + 1)
@@ -77,12 +77,12 @@ def test_setting_data_counts_the_version_up_and_returns_the_new_stat(backend: Ba
     backend.run(test())
 
 
-def test_a_wrong_version_changes_nothing(backend: Backend) -> None:
+def test_operation_with_a_wrong_version_is_rejected_without_effect(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root, b"old"))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root, b"old"))
         for operation in (SetData(root, b"new", 1), Delete(root, 7), Check(root, 1)):
-            result = await rejected(client, operation)
+            result = await expect_rejection(client, operation)
             assert (result.index, type(result.error)) == (0, BadVersion)
         assert await client.get(root) == await client.get(root)
         assert (await client.get(root)).data == b"old"
@@ -90,50 +90,50 @@ def test_a_wrong_version_changes_nothing(backend: Backend) -> None:
     backend.run(test())
 
 
-def test_creating_needs_a_free_name_and_a_parent(backend: Backend) -> None:
+def test_create_needs_an_unused_path_and_an_existing_parent(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root))
-        assert isinstance((await rejected(client, Create(root))).error, NodeExists)
-        assert isinstance((await rejected(client, Create(f"{root}/missing/child"))).error, NoNode)
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root))
+        assert isinstance((await expect_rejection(client, Create(root))).error, NodeExists)
+        assert isinstance((await expect_rejection(client, Create(f"{root}/missing/child"))).error, NoNode)
 
     backend.run(test())
 
 
-def test_deleting_needs_an_empty_znode_that_exists(backend: Backend) -> None:
+def test_delete_needs_an_existing_znode_without_children(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        assert isinstance((await rejected(client, Delete(root, 0))).error, NoNode)
-        await committed(client, Create(root), Create(f"{root}/child"))
-        assert isinstance((await rejected(client, Delete(root, 0))).error, NotEmpty)
-        assert await committed(client, Delete(f"{root}/child", 0), Delete(root, 0)) == Committed((None, None))
+        client, root = await open_session(backend), backend.random_root()
+        assert isinstance((await expect_rejection(client, Delete(root, 0))).error, NoNode)
+        await commit(client, Create(root), Create(f"{root}/child"))
+        assert isinstance((await expect_rejection(client, Delete(root, 0))).error, NotEmpty)
+        assert await commit(client, Delete(f"{root}/child", 0), Delete(root, 0)) == Committed((None, None))
         assert await client.exists(root) is None
 
     backend.run(test())
 
 
-def test_a_check_holds_or_not_and_changes_nothing(backend: Backend) -> None:
+def test_check_compares_the_version_without_effect(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        assert isinstance((await rejected(client, Check(root, 0))).error, NoNode)
-        await committed(client, Create(root))
+        client, root = await open_session(backend), backend.random_root()
+        assert isinstance((await expect_rejection(client, Check(root, 0))).error, NoNode)
+        await commit(client, Create(root))
         before = await client.get(root)
-        assert await committed(client, Check(root, 0)) == Committed((None,))
+        assert await commit(client, Check(root, 0)) == Committed((None,))
         assert await client.get(root) == before
 
     backend.run(test())
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 3])
-def test_a_transaction_that_fails_anywhere_leaves_no_trace_and_names_the_culprit(backend: Backend, position: int) -> None:
+def test_failed_transaction_has_no_effect_and_reports_the_failing_operation(backend: Backend, position: int) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root), Create(f"{root}/a", b"old"), Create(f"{root}/b"))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root), Create(f"{root}/a", b"old"), Create(f"{root}/b"))
         operations: list[Operation] = [Create(f"{root}/c"), SetData(f"{root}/a", b"new", 0), Delete(f"{root}/b", 0)]
         operations.insert(position, Check(f"{root}/a", 9))
-        # A second culprit behind the first is not the one that is named.
+        # A second failing operation must not be the reported one.
         operations.append(Create(f"{root}/no/parent"))
-        result = await rejected(client, *operations)
+        result = await expect_rejection(client, *operations)
         assert (result.index, type(result.error)) == (position, BadVersion)
         assert sorted(await client.children(root)) == ["a", "b"]
         assert (await client.get(f"{root}/a")).data == b"old"
@@ -142,10 +142,10 @@ def test_a_transaction_that_fails_anywhere_leaves_no_trace_and_names_the_culprit
     backend.run(test())
 
 
-def test_later_operations_of_a_transaction_see_the_earlier_ones(backend: Backend) -> None:
+def test_later_operations_of_a_transaction_use_the_results_of_earlier_ones(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        result = await committed(
+        client, root = await open_session(backend), backend.random_root()
+        result = await commit(
             client,
             Create(root),
             Create(f"{root}/child", b"1"),
@@ -164,33 +164,33 @@ def test_later_operations_of_a_transaction_see_the_earlier_ones(backend: Backend
     backend.run(test())
 
 
-def test_sequence_names_have_ten_digits_and_count_every_child_ever_created(backend: Backend) -> None:
+def test_sequence_numbers_have_ten_digits_and_count_every_created_child(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root))
         sequential = Create(f"{root}/c-", sequential=True)
-        assert (await committed(client, sequential)).results == (f"{root}/c-0000000000",)
-        await committed(client, Create(f"{root}/plain"))
-        await committed(client, Delete(f"{root}/plain", 0))
-        assert (await committed(client, sequential)).results == (f"{root}/c-0000000002",)
-        assert (await committed(client, sequential, sequential)).results == (
+        assert (await commit(client, sequential)).results == (f"{root}/c-0000000000",)
+        await commit(client, Create(f"{root}/plain"))
+        await commit(client, Delete(f"{root}/plain", 0))
+        assert (await commit(client, sequential)).results == (f"{root}/c-0000000002",)
+        assert (await commit(client, sequential, sequential)).results == (
             f"{root}/c-0000000003",
             f"{root}/c-0000000004",
         )
-        await rejected(client, sequential, Check(root, 9))
-        assert (await committed(client, sequential)).results == (f"{root}/c-0000000005",)
+        await expect_rejection(client, sequential, Check(root, 9))
+        assert (await commit(client, sequential)).results == (f"{root}/c-0000000005",)
 
     backend.run(test())
 
 
-def test_a_znode_that_was_deleted_and_created_again_starts_at_version_0_but_is_another(backend: Backend) -> None:
+def test_recreated_znode_has_version_0_and_a_new_creation_zxid(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root))
         first = (await client.get(root)).stat
-        await committed(client, SetData(root, b"", 0))
-        await committed(client, Delete(root, 1))
-        await committed(client, Create(root))
+        await commit(client, SetData(root, b"", 0))
+        await commit(client, Delete(root, 1))
+        await commit(client, Create(root))
         second = (await client.get(root)).stat
         assert second.version == first.version == 0
         assert second.created_zxid > first.created_zxid
@@ -198,23 +198,23 @@ def test_a_znode_that_was_deleted_and_created_again_starts_at_version_0_but_is_a
     backend.run(test())
 
 
-def test_an_ephemeral_znode_names_its_session_and_has_no_children(backend: Backend) -> None:
+def test_ephemeral_znode_has_its_session_as_owner_and_cannot_have_children(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root, ephemeral=True))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root, ephemeral=True))
         stat = await client.exists(root)
         assert stat is not None
         assert client.session is not None
-        assert stat.owner == client.session.id
-        assert isinstance((await rejected(client, Create(f"{root}/child"))).error, Refused)
+        assert stat.ephemeral_owner == client.session.id
+        assert isinstance((await expect_rejection(client, Create(f"{root}/child"))).error, Refused)
 
     backend.run(test())
 
 
-def test_children_are_names_of_one_level(backend: Backend) -> None:
+def test_children_are_the_names_of_direct_children(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root), Create(f"{root}/b"), Create(f"{root}/a"), Create(f"{root}/a/deep"))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root), Create(f"{root}/b"), Create(f"{root}/a"), Create(f"{root}/a/deep"))
         assert sorted(await client.children(root)) == ["a", "b"]
         assert await client.children(f"{root}/b") == []
         assert root[1:] in await client.children("/")
@@ -222,20 +222,20 @@ def test_children_are_names_of_one_level(backend: Backend) -> None:
     backend.run(test())
 
 
-def test_many_pipelined_reads_each_get_their_own_answer(backend: Backend) -> None:
+def test_pipelined_reads_each_get_their_own_answer(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
-        await committed(client, Create(root))
-        await committed(client, *(Create(f"{root}/{n}", b"%d" % n) for n in range(10)))
+        client, root = await open_session(backend), backend.random_root()
+        await commit(client, Create(root))
+        await commit(client, *(Create(f"{root}/{n}", b"%d" % n) for n in range(10)))
         znodes = await asyncio.gather(*(client.get(f"{root}/{n % 10}") for n in range(PIPELINED)))
         assert [znode.data for znode in znodes] == [b"%d" % (n % 10) for n in range(PIPELINED)]
 
     backend.run(test())
 
 
-def test_pipelined_calls_take_effect_in_the_order_of_calling(backend: Backend) -> None:
+def test_pipelined_calls_take_effect_in_call_order(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
+        client, root = await open_session(backend), backend.random_root()
         calls = [client.commit([Create(root, b"1")]), client.get(root), client.commit([SetData(root, b"2", 0)])]
         created, first, changed, second = await asyncio.gather(*calls, client.get(root))
         assert isinstance(created, Committed)
@@ -245,25 +245,25 @@ def test_pipelined_calls_take_effect_in_the_order_of_calling(backend: Backend) -
     backend.run(test())
 
 
-def test_a_transaction_larger_than_zookeeper_takes_is_refused_without_harm(backend: Backend) -> None:
+def test_oversized_transaction_is_refused_and_the_connection_stays_open(backend: Backend) -> None:
     async def test() -> None:
-        client, root = await connected(backend), backend.random_root()
+        client, root = await open_session(backend), backend.random_root()
         with pytest.raises(Refused):
             await client.commit([Create(root, b"x" * 600_000), Create(f"{root}/child", b"x" * 600_000)])
-        assert client.state is State.CONNECTED
+        assert client.state is ConnectionState.CONNECTED
         assert await client.exists(root) is None
 
     backend.run(test())
 
 
-def test_sync_shows_what_others_have_committed(backend: Backend) -> None:
+def test_read_after_sync_includes_writes_of_other_clients(backend: Backend) -> None:
     async def test() -> None:
         root = backend.random_root()
-        writer = await connected(backend)
-        readers = [await connected(backend) for _ in range(5)]
-        await committed(writer, Create(root, b"0"))
+        writer = await open_session(backend)
+        readers = [await open_session(backend) for _ in range(5)]
+        await commit(writer, Create(root, b"0"))
         for version in range(10):
-            await committed(writer, SetData(root, b"", version))
+            await commit(writer, SetData(root, b"", version))
             for reader in readers:
                 await reader.sync(root)
                 assert (await reader.get(root)).stat.version == version + 1

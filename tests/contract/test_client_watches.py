@@ -1,176 +1,176 @@
-"""What every `Client` promises about being woken. A wake says that something changed, never what."""
+"""Contract of `Client`: watches and the wake callback, which does not say what has changed."""
 
 import pytest
 
-from holdfast.zk.session.client import Client, Committed, Create, Delete, NoNode, Operation, SetData, State
-from tests.contract.backends import Backend, Bell, connected, until
+from holdfast.zk.session.client import Client, Committed, ConnectionState, Create, Delete, NoNode, Operation, SetData
+from tests.contract.backends import Backend, WakeCounter, open_session, wait_for
 
-QUIET_S = 0.5
+NO_EVENT_S = 0.5
 
 
 async def write(client: Client, *operations: Operation) -> None:
     assert isinstance(await client.commit(operations), Committed)
 
 
-async def rings(bell: Bell, before: int) -> None:
-    await until(lambda: bell.rings > before, what="woken")
+async def wait_for_wake(counter: WakeCounter, before: int) -> None:
+    await wait_for(lambda: counter.wakes > before, what="a wake")
 
 
-async def stays_quiet(backend: Backend, bell: Bell) -> None:
-    before = bell.rings
-    await backend.advance(QUIET_S)
-    assert bell.rings == before
+async def expect_no_wake(backend: Backend, counter: WakeCounter) -> None:
+    before = counter.wakes
+    await backend.advance(NO_EVENT_S)
+    assert counter.wakes == before
 
 
-def test_a_data_watch_fires_when_the_data_changes_and_only_once(backend: Backend) -> None:
+def test_data_watch_fires_once_when_the_data_changes(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         await write(writer, Create(root))
         await watcher.sync(root)
         await watcher.get(root, watch=True)
-        await stays_quiet(backend, bell)
-        before = bell.rings
+        await expect_no_wake(backend, counter)
+        before = counter.wakes
         await write(writer, SetData(root, b"1", 0))
-        await rings(bell, before)
-        await stays_quiet(backend, bell)
-        before = bell.rings
+        await wait_for_wake(counter, before)
+        await expect_no_wake(backend, counter)
+        before = counter.wakes
         await write(writer, SetData(root, b"2", 1))
-        await stays_quiet(backend, bell)
-        assert bell.rings == before
+        await expect_no_wake(backend, counter)
+        assert counter.wakes == before
 
     backend.run(test())
 
 
-def test_a_data_watch_fires_when_the_znode_is_deleted(backend: Backend) -> None:
+def test_data_watch_fires_when_the_znode_is_deleted(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         await write(writer, Create(root))
         await watcher.sync(root)
         await watcher.get(root, watch=True)
-        before = bell.rings
+        before = counter.wakes
         await write(writer, Delete(root, 0))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
         with pytest.raises(NoNode):
             await watcher.get(root)
 
     backend.run(test())
 
 
-def test_an_exists_watch_fires_when_the_znode_appears(backend: Backend) -> None:
+def test_exists_watch_fires_when_the_znode_is_created(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         assert await watcher.exists(root, watch=True) is None
-        before = bell.rings
+        before = counter.wakes
         await write(writer, Create(root))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
         assert await watcher.exists(root, watch=True) is not None
-        before = bell.rings
+        before = counter.wakes
         await write(writer, SetData(root, b"1", 0))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
 
     backend.run(test())
 
 
-def test_a_children_watch_fires_for_a_child_that_comes_or_goes_but_not_for_its_data(backend: Backend) -> None:
+def test_children_watch_fires_for_created_and_deleted_children_but_not_for_their_data(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         await write(writer, Create(root))
         await watcher.sync(root)
         assert await watcher.children(root, watch=True) == []
-        before = bell.rings
+        before = counter.wakes
         await write(writer, Create(f"{root}/child"))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
         assert await watcher.children(root, watch=True) == ["child"]
         await write(writer, SetData(f"{root}/child", b"1", 0))
-        await stays_quiet(backend, bell)
-        before = bell.rings
+        await expect_no_wake(backend, counter)
+        before = counter.wakes
         await write(writer, Delete(f"{root}/child", 1))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
         assert await watcher.children(root) == []
 
     backend.run(test())
 
 
-def test_a_children_watch_fires_when_the_parent_itself_is_deleted(backend: Backend) -> None:
+def test_children_watch_fires_when_the_parent_is_deleted(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         await write(writer, Create(root))
         await watcher.sync(root)
         await watcher.children(root, watch=True)
-        before = bell.rings
+        before = counter.wakes
         await write(writer, Delete(root, 0))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
 
     backend.run(test())
 
 
-def test_a_read_that_finds_nothing_leaves_no_watch_unless_it_asked_for_existence(backend: Backend) -> None:
+def test_get_and_children_of_a_missing_znode_set_no_watch(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         with pytest.raises(NoNode):
             await watcher.get(root, watch=True)
         with pytest.raises(NoNode):
             await watcher.children(root, watch=True)
         await write(writer, Create(root), Create(f"{root}/child"))
-        await stays_quiet(backend, bell)
+        await expect_no_wake(backend, counter)
 
     backend.run(test())
 
 
-def test_a_read_without_watch_wakes_nobody_and_ones_own_writes_wake_oneself(backend: Backend) -> None:
+def test_read_without_watch_causes_no_wake_and_own_writes_fire_own_watches(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        client = await connected(backend, bell)
+        counter, root = WakeCounter(), backend.random_root()
+        client = await open_session(backend, counter)
         await write(client, Create(root))
         await client.get(root)
         await client.children(root)
         await client.exists(root)
         await write(client, SetData(root, b"1", 0), Create(f"{root}/child"))
-        await stays_quiet(backend, bell)
+        await expect_no_wake(backend, counter)
         await client.get(root, watch=True)
-        before = bell.rings
+        before = counter.wakes
         await write(client, SetData(root, b"2", 1))
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
 
     backend.run(test())
 
 
-def test_the_end_of_another_session_fires_watches_on_its_ephemerals(backend: Backend) -> None:
+def test_end_of_another_session_fires_watches_on_its_ephemeral_znodes(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, owner = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, owner = await open_session(backend, counter), await open_session(backend)
         await write(owner, Create(root, ephemeral=True))
         await watcher.sync(root)
         assert await watcher.exists(root, watch=True) is not None
-        before = bell.rings
+        before = counter.wakes
         await owner.close()
-        await rings(bell, before)
+        await wait_for_wake(counter, before)
         assert await watcher.exists(root) is None
 
     backend.run(test())
 
 
-def test_a_lost_connection_wakes_and_takes_all_watches_with_it(backend: Backend) -> None:
+def test_lost_connection_wakes_the_owner_and_removes_all_watches(backend: Backend) -> None:
     async def test() -> None:
-        bell, root = Bell(), backend.random_root()
-        watcher, writer = await connected(backend, bell), await connected(backend)
+        counter, root = WakeCounter(), backend.random_root()
+        watcher, writer = await open_session(backend, counter), await open_session(backend)
         await watcher.exists(root, watch=True)
-        before = bell.rings
+        before = counter.wakes
         await backend.stop_service()
-        await until(lambda: watcher.state is State.SUSPENDED, what="suspended")
-        await rings(bell, before)
-        before = bell.rings
+        await wait_for(lambda: watcher.state is ConnectionState.SUSPENDED, what="suspended")
+        await wait_for_wake(counter, before)
+        before = counter.wakes
         await backend.start_service()
-        await until(lambda: watcher.state is State.CONNECTED, what="connected again")
-        await rings(bell, before)
-        await until(lambda: writer.state is State.CONNECTED, what="connected again")
+        await wait_for(lambda: watcher.state is ConnectionState.CONNECTED, what="connected again")
+        await wait_for_wake(counter, before)
+        await wait_for(lambda: writer.state is ConnectionState.CONNECTED, what="connected again")
         await write(writer, Create(root))
-        await stays_quiet(backend, bell)
+        await expect_no_wake(backend, counter)
 
     backend.run(test())

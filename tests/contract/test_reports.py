@@ -1,58 +1,58 @@
-"""What a report carries from one attempt to the next, and what people are told of it."""
+"""Reports: progress across attempts, and notes that become events."""
 
 from holdfast.model.job import Ending, Outcome, Progress
 from holdfast.model.phase import Phase
 from tests.contract.backends import Backend
-from tests.contract.test_leading import Cluster, play, started
+from tests.contract.leader_scene import Cluster, run_scene, start_attempt
 
-FAILED = Outcome(Ending.LOST, "its machine was shut down")
+LOST = Outcome(Ending.LOST, "the machine was shut down")
 
 
-def test_how_far_a_job_had_come_is_not_forgotten_by_attempts_that_never_get_as_far(backend: Backend) -> None:
+def test_report_keeps_the_progress_of_the_previous_attempt_until_there_is_newer_progress(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        first = await started(cluster)
-        await first.give_back(FAILED, Progress(batch_id=7))
-        second = await started(cluster, attempt=2)
+        first = await start_attempt(cluster)
+        await first.release(LOST, Progress(batch_id=7))
+        second = await start_attempt(cluster, attempt=2)
         assert (await cluster.report()).progress == Progress(batch_id=7)
-        await second.give_back(FAILED, Progress(offsets=("0",)))
+        await second.release(LOST, Progress(offsets=("0",)))
         assert (await cluster.report()).progress == Progress(batch_id=7)
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_the_first_batch_is_in_the_report_even_if_its_runner_is_killed_afterwards(backend: Backend) -> None:
+def test_first_batch_is_reported_even_if_the_runner_is_killed_afterwards(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
+        hold = await start_attempt(cluster)
         for batch in (None, 0, 1):
-            assert await hold.beat(driver_pid=7, progress=Progress(batch_id=batch), failsafe=())
+            assert await hold.send_heartbeat(driver_pid=7, progress=Progress(batch_id=batch), failsafe=())
         assert (await cluster.report()).progress == Progress(batch_id=0)
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_what_was_done_before_an_attempt_began_is_an_event(backend: Backend) -> None:
+def test_note_of_an_attempt_becomes_exactly_one_event(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        cluster.client.take_fired()
+        hold = await start_attempt(cluster)
+        cluster.client.take_fired_paths()
         for _ in range(2):
-            assert await hold.beat(driver_pid=7, progress=None, failsafe=(), note="offsets/7 was set aside")
+            assert await hold.send_heartbeat(driver_pid=7, progress=None, failsafe=(), note="offsets/7 was set aside")
             await cluster.client.sync(cluster.paths.jobs)
-            cluster.leader.fired(cluster.client.take_fired())  # nothing but what was watched is looked at again
-            await cluster.leader.one_pass()
+            cluster.leader.mark_changed(cluster.client.take_fired_paths())  # read only changed, watched znodes
+            await cluster.leader.run_pass()
         state = await cluster.state()
         assert (state.phase, state.reason) == (Phase.RUNNING, "attempt 1 runs on n1; offsets/7 was set aside")
         assert [event.phase for event in state.events] == [Phase.STARTING, Phase.RUNNING, Phase.RUNNING]
         assert [event.reason for event in state.events].count(state.reason) == 1
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_a_damaged_checkpoint_parks_the_job_with_the_finding(backend: Backend) -> None:
+def test_damaged_checkpoint_parks_the_job_with_the_finding_as_reason(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        await hold.give_back(Outcome(Ending.CHECKPOINT_DAMAGED, "offsets/7 is empty"), None)
-        await cluster.passes()
+        hold = await start_attempt(cluster)
+        await hold.release(Outcome(Ending.CHECKPOINT_DAMAGED, "offsets/7 is empty"), None)
+        await cluster.run_passes_until_idle()
         state = await cluster.state()
         assert (state.phase, state.reason) == (Phase.PARKED, "offsets/7 is empty")
 
-    play(backend, scene)
+    run_scene(backend, scene)

@@ -1,4 +1,4 @@
-"""Another version of a job, on the simulated and on a real ZooKeeper: what runs next, and what comes back."""
+"""Upgrades of a job, on a simulated and on a real ZooKeeper: trial and rollback."""
 
 from dataclasses import replace
 
@@ -9,153 +9,155 @@ from holdfast.model.identifiers import Attempt, NodeId
 from holdfast.model.job import Desired, Ending, Outcome, Progress
 from holdfast.model.phase import Phase
 from holdfast.model.versions import Versions
-from holdfast.runner.lease import LeaseHold, Run, Taken
-from holdfast.zk.records.submission import submit, want
-from holdfast.zk.records.upgrade import Change, read_versions, upgrade
-from tests.contract.backends import Backend, connected
-from tests.contract.founding import SPEC
-from tests.contract.test_leading import JOB, Cluster, play, started
+from holdfast.runner.lease import AttemptAssignment, LeaseHolder, TakenLease
+from holdfast.zk.records.submission import set_desired, submit
+from holdfast.zk.records.upgrade import SpecChange, read_versions, upgrade
+from tests.contract.backends import Backend, open_session
+from tests.contract.leader_scene import JOB, Cluster, run_scene, start_attempt
+from tests.contract.new_cluster import SPEC
 
-STOPPED = Outcome(Ending.STOPPED, "it stopped at a batch boundary, as asked")
+STOPPED = Outcome(Ending.STOPPED, "the job stopped at a batch boundary, as requested")
 BROKEN = Outcome(Ending.FAILED, "KeyError: 'word'")
 PROGRESS = Progress(batch_id=7)
 
 
-def to(blob: str) -> Change:
+def change_blob(blob: str) -> SpecChange:
     return lambda spec: replace(spec, script=f"{blob}.py", blob=blob, by="ada@laptop")
 
 
-async def upgraded(cluster: Cluster, blob: str) -> int | None:
-    return await upgrade(cluster.client, cluster.paths, JOB, to(blob), trial_s=30.0)
+async def upgrade_to(cluster: Cluster, blob: str) -> int | None:
+    return await upgrade(cluster.client, cluster.paths, JOB, change_blob(blob), trial_s=30.0)
 
 
-async def next_attempt(cluster: Cluster) -> tuple[LeaseHold, Taken]:
-    """As its node would start it."""
-    await cluster.passes()
+async def start_next_attempt(cluster: Cluster) -> tuple[LeaseHolder, TakenLease]:
+    """Let the leader assign the next attempt and take its lease, as the node would."""
+    await cluster.run_passes_until_idle()
     state = await cluster.state()
     assert state.phase is Phase.STARTING, state.reason
     versions = state.versions
-    run = Run(JOB, state.attempt, NodeId("n1"), "x", version=versions.current, on_trial=versions.on_trial)
-    hold = LeaseHold(await connected(cluster.backend), cluster.paths, run)
-    taken = await hold.take(wall=1.0, failsafe=())
-    await cluster.passes()
+    run = AttemptAssignment(JOB, state.attempt, NodeId("n1"), "x", version=versions.current, on_trial=versions.on_trial)
+    hold = LeaseHolder(await open_session(cluster.backend), cluster.paths, run)
+    taken = await hold.take(started_at=1.0, failsafe=())
+    await cluster.run_passes_until_idle()
     return hold, taken
 
 
-def test_the_next_attempt_runs_the_new_version_on_trial_and_history_says_who_wanted_it(backend: Backend) -> None:
+def test_next_attempt_runs_the_new_version_on_trial_and_the_event_names_its_author(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        assert await upgraded(cluster, "b2") == 2
-        await hold.give_back(STOPPED, PROGRESS)
-        _, taken = await next_attempt(cluster)
-        assert (taken.spec.blob, taken.trial_s) == ("b2", 30.0)
+        hold = await start_attempt(cluster)
+        assert await upgrade_to(cluster, "b2") == 2
+        await hold.release(STOPPED, PROGRESS)
+        _, taken = await start_next_attempt(cluster)
+        assert (taken.spec.blob, taken.trial_timeout_s) == ("b2", 30.0)
         state = await cluster.state()
         assert state.versions == Versions(2, fallback=1)
-        assert any("attempt 2 was given to n1, with version 2: b2.py, by ada@laptop" in event.reason for event in state.events)
+        assert any(
+            "attempt 2 was assigned to n1, with version 2: b2.py, by ada@laptop" in event.reason for event in state.events
+        )
         versions = await read_versions(cluster.client, cluster.paths, JOB)
         assert [(version.number, version.spec and version.spec.blob) for version in versions] == [(1, SPEC.blob), (2, "b2")]
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_a_version_that_fails_before_its_first_batch_makes_room_for_the_one_before(backend: Backend) -> None:
+def test_version_that_fails_before_its_first_batch_is_rolled_back(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        await upgraded(cluster, "b2")
-        await hold.give_back(STOPPED, PROGRESS)
-        hold, _ = await next_attempt(cluster)
-        await hold.give_back(BROKEN, None)
-        hold, taken = await next_attempt(cluster)
+        hold = await start_attempt(cluster)
+        await upgrade_to(cluster, "b2")
+        await hold.release(STOPPED, PROGRESS)
+        hold, _ = await start_next_attempt(cluster)
+        await hold.release(BROKEN, None)
+        hold, taken = await start_next_attempt(cluster)
         assert taken.spec.blob == SPEC.blob
         state = await cluster.state()
         assert state.versions == Versions(1, rejected=2)
         assert state.failures.in_a_row == 0
         assert any(
-            event.reason == "version 2 did not come to its first batch: KeyError: 'word'; version 1 is back"
+            event.reason == "version 2 failed before its first batch: KeyError: 'word'; rolled back to version 1"
             for event in state.events
         )
-        # Another word about the job changes nothing about that, and another version is tried again.
-        await want(cluster.client, cluster.paths, JOB, Desired.RUN, again=True)
-        await hold.give_back(STOPPED, PROGRESS)
-        hold, taken = await next_attempt(cluster)
+        # A restart keeps the rejected version rejected; a newer version gets its own trial.
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.RUN, repeat=True)
+        await hold.release(STOPPED, PROGRESS)
+        hold, taken = await start_next_attempt(cluster)
         assert taken.spec.blob == SPEC.blob
-        assert await upgraded(cluster, "b3") == 3
-        await hold.give_back(STOPPED, PROGRESS)
-        _, taken = await next_attempt(cluster)
+        assert await upgrade_to(cluster, "b3") == 3
+        await hold.release(STOPPED, PROGRESS)
+        _, taken = await start_next_attempt(cluster)
         assert (taken.spec.blob, (await cluster.state()).versions) == ("b3", Versions(3, fallback=1))
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_a_version_that_has_come_to_its_first_batch_stays(backend: Backend) -> None:
+def test_version_that_committed_its_first_batch_is_kept_after_a_failure(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        await upgraded(cluster, "b2")
-        await hold.give_back(STOPPED, PROGRESS)
-        hold, _ = await next_attempt(cluster)
-        assert await hold.beat(driver_pid=1, progress=PROGRESS, failsafe=(), proven=True)
-        await hold.give_back(BROKEN, PROGRESS, proven=True)
-        await cluster.passes()
+        hold = await start_attempt(cluster)
+        await upgrade_to(cluster, "b2")
+        await hold.release(STOPPED, PROGRESS)
+        hold, _ = await start_next_attempt(cluster)
+        assert await hold.send_heartbeat(driver_pid=1, progress=PROGRESS, failsafe=(), proven=True)
+        await hold.release(BROKEN, PROGRESS, proven=True)
+        await cluster.run_passes_until_idle()
         state = await cluster.state()
         assert (state.phase, state.versions) == (Phase.BACKOFF, Versions(2))
         assert state.failures.in_a_row == 1
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_a_lost_attempt_proves_nothing_and_the_trial_goes_on(backend: Backend) -> None:
+def test_lost_attempt_does_not_end_the_trial(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        await upgraded(cluster, "b2")
-        await hold.give_back(STOPPED, PROGRESS)
-        hold, _ = await next_attempt(cluster)
-        await hold.give_back(Outcome(Ending.LOST, "its machine was shut down"), None)
-        _, taken = await next_attempt(cluster)
+        hold = await start_attempt(cluster)
+        await upgrade_to(cluster, "b2")
+        await hold.release(STOPPED, PROGRESS)
+        hold, _ = await start_next_attempt(cluster)
+        await hold.release(Outcome(Ending.LOST, "the machine was shut down"), None)
+        _, taken = await start_next_attempt(cluster)
         assert (taken.spec.blob, (await cluster.state()).versions) == ("b2", Versions(2, fallback=1))
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_a_stopped_job_is_upgraded_for_later(backend: Backend) -> None:
+def test_upgrade_of_a_stopped_job_takes_effect_when_it_is_resumed(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        hold = await started(cluster)
-        await want(cluster.client, cluster.paths, JOB, Desired.STOP)
-        await hold.give_back(STOPPED, PROGRESS)
-        await cluster.passes()
-        assert await upgraded(cluster, "b2") == 2
-        await cluster.passes()
+        hold = await start_attempt(cluster)
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.STOP)
+        await hold.release(STOPPED, PROGRESS)
+        await cluster.run_passes_until_idle()
+        assert await upgrade_to(cluster, "b2") == 2
+        await cluster.run_passes_until_idle()
         assert (await cluster.state()).phase is Phase.PARKED
-        await want(cluster.client, cluster.paths, JOB, Desired.RUN)
-        _, taken = await next_attempt(cluster)
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.RUN)
+        _, taken = await start_next_attempt(cluster)
         assert taken.spec.blob == "b2"
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_what_is_the_same_is_no_new_version_and_what_ended_gets_none(backend: Backend) -> None:
+def test_identical_spec_creates_no_version_and_an_ended_job_cannot_be_upgraded(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
-        assert await upgraded(cluster, "b2") == 2
-        assert await upgraded(cluster, "b2") is None
-        await want(cluster.client, cluster.paths, JOB, Desired.CANCEL)
-        with pytest.raises(Refused, match="was cancelled, and stays so"):
-            await upgraded(cluster, "b3")
-        await cluster.passes()
+        assert await upgrade_to(cluster, "b2") == 2
+        assert await upgrade_to(cluster, "b2") is None
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.CANCEL)
+        with pytest.raises(Refused, match="has ended or was cancelled"):
+            await upgrade_to(cluster, "b3")
+        await cluster.run_passes_until_idle()
         with pytest.raises(Refused, match="has ended"):
-            await upgraded(cluster, "b3")
+            await upgrade_to(cluster, "b3")
 
-    play(backend, scene)
+    run_scene(backend, scene)
 
 
-def test_two_people_upgrade_at_once_and_each_gets_a_number(backend: Backend) -> None:
+def test_concurrent_upgrades_get_different_version_numbers(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
-        other = await connected(cluster.backend)
-        first = await upgraded(cluster, "b2")
-        second = await upgrade(other, cluster.paths, JOB, to("b3"), trial_s=30.0)
+        other = await open_session(cluster.backend)
+        first = await upgrade_to(cluster, "b2")
+        second = await upgrade(other, cluster.paths, JOB, change_blob("b3"), trial_s=30.0)
         assert (first, second) == (2, 3)
-        await cluster.passes()
+        await cluster.run_passes_until_idle()
         assert (await cluster.state()).versions == Versions(3)
         assert (await cluster.state()).attempt == Attempt(1)
 
-    play(backend, scene)
+    run_scene(backend, scene)

@@ -1,20 +1,20 @@
-"""Drivers that are gone when their test is."""
+"""Driver processes that are killed at the end of their test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness.drivers import Driver
+from tests.harness.drivers import DriverProcess
 
 
 @pytest.fixture
-def attempts(tmp_path: Path) -> Iterator[Callable[[], Driver]]:
-    """Each call is the next attempt of the same job."""
-    started: list[Driver] = []
+def attempts(tmp_path: Path) -> Iterator[Callable[[], DriverProcess]]:
+    """Factory: each call returns the next attempt of the same job."""
+    started: list[DriverProcess] = []
 
-    def attempt() -> Driver:
-        started.append(Driver(tmp_path / "jöb home", number=len(started) + 1))
+    def attempt() -> DriverProcess:
+        started.append(DriverProcess(tmp_path / "jöb home", number=len(started) + 1))
         return started[-1]
 
     yield attempt
@@ -23,5 +23,5 @@ def attempts(tmp_path: Path) -> Iterator[Callable[[], Driver]]:
 
 
 @pytest.fixture
-def driver(attempts: Callable[[], Driver]) -> Driver:
+def driver(attempts: Callable[[], DriverProcess]) -> DriverProcess:
     return attempts()

@@ -1,4 +1,4 @@
-"""What is known of a script's queries: which live, what one failed of, how far they are, and where a stream's thread is."""
+"""Active queries of a script: waiting, failures, progress, and the position of a stream's thread."""
 
 import json
 import threading
@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.driver.active_queries import Queries, wait_for
-from holdfast.driver.graceful_stop import notice_waiting
-from holdfast.driver.progress_report import Progress
-from holdfast.driver.spark_query import Query, _Place
-from tests.harness.waiting import eventually
+from holdfast.driver.queries.active_queries import ActiveQueries, wait_for_queries
+from holdfast.driver.queries.progress_report import ProgressReporter
+from holdfast.driver.queries.spark_query import SparkQuery, _StackPosition
+from holdfast.driver.queries.stop_hooks import record_script_waits
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.live
 
 
 class FakeStreamingQuery:
-    """As much of PySpark's as this package uses of one of Spark Connect."""
+    """Fake of PySpark's Connect query, with the members that the driver uses."""
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class FakeStreamingQuery:
         if self.failure is not None:
             raise self.failure
         if timeout is None:
-            eventually(lambda: not self.isActive, 10, "the end")
+            wait_until(lambda: not self.isActive, 10, "the query ends")
             return None
         threading.Event().wait(0.01)
         return not self.isActive
@@ -48,21 +48,25 @@ class FakeStreamingQuery:
         self.failure = failure
         self.isActive = False
 
-    def reports(self, batch: int, rows: int = 10, rate: float = 5.0, *, idle: bool = False, offset: Any = None) -> None:
+    def set_progress(self, batch: int, rows: int = 10, rate: float = 5.0, *, idle: bool = False, offset: Any = None) -> None:
         durations = {"latestOffset": 1} if idle else {"latestOffset": 1, "addBatch": 2}
         source = {"endOffset": batch if offset is None else offset, "numInputRows": rows, "processedRowsPerSecond": rate}
         text = {"batchId": batch, "durationMs": durations, "sources": [source]}
         self.lastProgress = type("Progress", (), {"json": json.dumps(text)})()
 
 
-def test_queries_are_waited_for_until_the_last_has_ended() -> None:
+def test_wait_for_all_returns_after_the_last_query_ended() -> None:
     one, two = FakeStreamingQuery(), FakeStreamingQuery()
-    queries = Queries()
+    queries = ActiveQueries()
     queries.add(one)
     queries.add(two)
     done = threading.Event()
-    thread = threading.Thread(target=lambda: (queries.wait(), done.set()), daemon=True)
-    thread.start()
+
+    def wait() -> None:
+        queries.wait_for_all()
+        done.set()
+
+    threading.Thread(target=wait, daemon=True).start()
     one.isActive = False
     assert not done.wait(0.1)
     two.isActive = False
@@ -70,89 +74,89 @@ def test_queries_are_waited_for_until_the_last_has_ended() -> None:
     assert queries.live == []
 
 
-def test_the_first_failure_is_raised_even_if_others_go_on() -> None:
-    queries = Queries()
+def test_first_failure_is_raised_while_other_queries_are_active() -> None:
+    queries = ActiveQueries()
     queries.add(FakeStreamingQuery())
     bad = FakeStreamingQuery()
     queries.add(bad)
     bad.fail(ValueError("bad"))
     with pytest.raises(ValueError, match="bad"):
-        queries.wait()
+        queries.wait_for_all()
     good = FakeStreamingQuery()
     with pytest.raises(ValueError, match="bad"):
-        wait_for([good, bad])
+        wait_for_queries([good, bad])
 
 
-def test_a_failure_that_nobody_waited_for_is_raised_at_the_end() -> None:
-    queries, bad = Queries(), FakeStreamingQuery("bad")
+def test_failure_before_the_wait_is_raised_by_the_wait() -> None:
+    queries, bad = ActiveQueries(), FakeStreamingQuery("bad")
     queries.add(bad)
     bad.fail(ValueError("long ago"))
-    assert queries.look() == []
+    assert queries.refresh() == []
     with pytest.raises(ValueError, match="long ago"):
-        queries.wait()
+        queries.wait_for_all()
 
 
-def test_a_failure_that_the_script_has_dealt_with_is_not() -> None:
-    queries, bad = Queries(), FakeStreamingQuery("bad")
+def test_failure_is_not_raised_again_if_the_script_waited_itself() -> None:
+    queries, bad = ActiveQueries(), FakeStreamingQuery("bad")
     queries.add(bad)
     bad.fail(ValueError("long ago"))
-    queries.awaited = True
-    queries.look()
-    queries.wait()
+    queries.awaited_by_script = True
+    queries.refresh()
+    queries.wait_for_all()
     later = FakeStreamingQuery()
     queries.add(later)
     later.fail(ValueError("after the last line"))
     with pytest.raises(ValueError, match="after the last line"):
-        queries.wait()
+        queries.wait_for_all()
 
 
-def test_what_this_package_asks_a_query_does_not_count_as_the_scripts_waiting() -> None:
+def test_calls_of_holdfast_do_not_count_as_waiting_of_the_script() -> None:
     module = ModuleType("query")
     module.__dict__.update(
         StreamingQuery=type("StreamingQuery", (FakeStreamingQuery,), {"processAllAvailable": lambda self: None}),
         StreamingQueryManager=type("StreamingQueryManager", (), {"awaitAnyTermination": lambda self: None}),
     )
-    queries = Queries()
-    notice_waiting(module, queries)
+    queries = ActiveQueries()
+    record_script_waits(module, queries)
     bad = module.StreamingQuery("bad")
     queries.add(bad)
     bad.fail(ValueError("unnoticed"))
-    queries.look()
-    assert not queries.awaited
+    queries.refresh()
+    assert not queries.awaited_by_script
     with pytest.raises(ValueError, match="unnoticed"):
-        queries.wait()
+        queries.wait_for_all()
     module.StreamingQueryManager().awaitAnyTermination()
-    assert queries.awaited
+    assert queries.awaited_by_script
 
 
-def test_queries_started_for_ever_leave_nothing_behind() -> None:
-    queries = Queries()
+def test_ended_queries_are_not_accumulated() -> None:
+    queries = ActiveQueries()
     for _ in range(1000):
         query = FakeStreamingQuery()
         queries.add(query)
         query.isActive = False
-        queries.look()
-    live, ended = queries.picture()
+        queries.refresh()
+    live, ended = queries.snapshot()
     assert live == [] and len(ended) == 1
 
 
-def test_a_query_of_connect_is_stopped_once_and_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_connect_query_is_stopped_immediately_and_once(capfd: pytest.CaptureFixture[str]) -> None:
     fake = FakeStreamingQuery("clicks")
-    query = Query(fake)
-    query.tell()
-    query.wake()
-    query.tell()
-    assert fake.stops == 1 and query.ended() and query.abrupt
-    assert "the query clicks is stopped at once: with Spark Connect, a batch cannot be waited for" in capfd.readouterr().err
+    query = SparkQuery(fake)
+    query.request_stop()
+    query.stop_if_idle()
+    query.request_stop()
+    assert fake.stops == 1 and query.has_ended() and query.stopped_abruptly
+    assert "stopping the query clicks immediately: Spark Connect cannot stop at a batch boundary" in capfd.readouterr().err
 
 
-class Reported:
-    """A progress file, and the queries that it is about."""
+class ReportedProgress:
+    """Progress file with the queries that it reports."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "progress.json"
-        self._progress = Progress(str(directory))
-        self.queries = Queries()
+        self._progress = ProgressReporter(str(directory))
+        self.queries = ActiveQueries()
 
     def start(self, name: str) -> FakeStreamingQuery:
         fake = FakeStreamingQuery(name)
@@ -160,24 +164,25 @@ class Reported:
         return fake
 
     def __call__(self) -> dict[str, Any]:
-        self.queries.look()
-        self._progress.report(*self.queries.picture())
+        self.queries.refresh()
+        self._progress.report(*self.queries.snapshot())
         progress: dict[str, Any] = json.loads(self._file.read_text())
         return progress
 
-    def written(self) -> int:
+    def write_time_ns(self) -> int:
         return self._file.stat().st_mtime_ns
 
 
-def test_progress_is_the_first_querys_batch_and_everybodys_rows_and_offsets(tmp_path: Path) -> None:
-    reported = Reported(tmp_path)
+def test_progress_has_the_batch_of_the_first_query_and_the_rows_and_offsets_of_all(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
     first, second = reported.start("first"), reported.start("second")
-    first.reports(7, rate=100.0, offset={"topic": {"0": 12}})
-    second.reports(3, rate=20.5, offset=99)
+    first.set_progress(7, rate=100.0, offset={"topic": {"0": 12}})
+    second.set_progress(3, rate=20.5, offset=99)
     assert reported() == {
         "batch_id": 7,
         "rows_per_second": 120.5,
         "offsets": [{"topic": {"0": 12}}, 99],
+        "offset_queries": ["first", "second"],
         "queries": [
             {"name": "first", "batch_id": 7, "rows_per_second": 100.0},
             {"name": "second", "batch_id": 3, "rows_per_second": 20.5},
@@ -185,46 +190,46 @@ def test_progress_is_the_first_querys_batch_and_everybodys_rows_and_offsets(tmp_
     }
 
 
-def test_a_trigger_without_data_is_no_batch_and_no_slowness(tmp_path: Path) -> None:
-    reported = Reported(tmp_path)
+def test_trigger_without_data_changes_neither_batch_nor_rate(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
     query = reported.start("q")
-    query.reports(0, idle=True)
+    query.set_progress(0, idle=True)
     assert (reported()["batch_id"], reported()["rows_per_second"]) == (None, None)
-    query.reports(4, rate=100.0)
+    query.set_progress(4, rate=100.0)
     query_before = reported()
-    query.reports(5, rows=0, rate=0.0, idle=True)
+    query.set_progress(5, rows=0, rate=0.0, idle=True)
     assert (reported()["batch_id"], reported()["rows_per_second"]) == (4, 100.0)
     assert query_before["batch_id"] == 4
-    query.reports(5, rows=0, rate=0.0)
-    assert (reported()["batch_id"], reported()["rows_per_second"]) == (5, 100.0), "a batch that only cleans up state"
+    query.set_progress(5, rows=0, rate=0.0)
+    assert (reported()["batch_id"], reported()["rows_per_second"]) == (5, 100.0), "a batch without rows keeps the rate"
 
 
-def test_what_ended_together_stays_in_the_picture_and_what_ended_before_does_not(tmp_path: Path) -> None:
-    reported = Reported(tmp_path)
+def test_ended_queries_are_reported_until_the_next_start(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
     first, second = reported.start("first"), reported.start("second")
-    first.reports(7)
-    second.reports(3)
+    first.set_progress(7)
+    second.set_progress(3)
     reported()
-    first.reports(8)
+    first.set_progress(8)
     first.isActive = False
-    assert reported()["batch_id"] == 3, "the one that lives"
+    assert reported()["batch_id"] == 3, "the batch of the active query"
     second.isActive = False
     last = reported()
     assert (last["batch_id"], [query["batch_id"] for query in last["queries"]]) == (8, [8, 3])
     third = reported.start("third")
-    third.reports(0)
+    third.set_progress(0)
     assert [query["name"] for query in reported()["queries"]] == ["third"]
 
 
-def test_nothing_is_written_if_nothing_has_changed(tmp_path: Path) -> None:
-    reported = Reported(tmp_path)
+def test_unchanged_progress_is_not_written_again(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
     query = reported.start("q")
-    query.reports(1)
+    query.set_progress(1)
     reported()
-    written = reported.written()
+    written = reported.write_time_ns()
     reported()
-    assert reported.written() == written
-    query.reports(2)
+    assert reported.write_time_ns() == written
+    query.set_progress(2)
     assert reported()["batch_id"] == 2
 
 
@@ -240,7 +245,7 @@ HEAD = "java.lang.Throwable\n"
 
 
 @pytest.mark.parametrize(
-    ("stack", "good", "plans", "sleeps"),
+    ("stack", "safe_to_stop", "planning", "sleeps"),
     [
         (HEAD + SLEEP + STREAM, True, False, True),
         (HEAD, True, False, False),
@@ -253,17 +258,17 @@ HEAD = "java.lang.Throwable\n"
         (HEAD + LOCKED + RUN + ONE + STREAM, True, False, False),
     ],
     ids=[
-        "waits for its trigger",
-        "has ended",
-        "has begun to look for data",
-        "waits for the lock to plan",
-        "asks a source that sleeps",
-        "found no data",
-        "plans",
-        "executes",
-        "waits for the lock to commit",
+        "waiting for its trigger",
+        "ended",
+        "starting to look for data",
+        "waiting for the lock to plan",
+        "asking a sleeping source",
+        "no data found",
+        "planning",
+        "executing",
+        "waiting for the lock to commit",
     ],
 )
-def test_where_a_stream_is_decides_whether_it_may_be_told(stack: str, good: bool, plans: bool, sleeps: bool) -> None:
-    place = _Place(stack)
-    assert (place.good, place.plans, place.sleeps_between_batches) == (good, plans, sleeps)
+def test_stack_position_decides_whether_a_stop_is_safe(stack: str, safe_to_stop: bool, planning: bool, sleeps: bool) -> None:
+    position = _StackPosition(stack)
+    assert (position.safe_to_stop, position.planning, position.sleeps_between_batches) == (safe_to_stop, planning, sleeps)

@@ -1,11 +1,11 @@
-"""Java that is started before the script asks for it: taken if it is the same, and otherwise as if it had never been."""
+"""JVM pre-start: PySpark takes over a matching JVM, and any other one is killed."""
 
 from pathlib import Path
 
 import pytest
 
-from holdfast.driver.jvm_prestart import wanted_by
-from tests.harness.drivers import Driver
+from holdfast.driver.jvm_prestart import script_starts_jvm
+from tests.harness.drivers import DriverProcess
 
 CHILDREN = """
 import os
@@ -14,24 +14,24 @@ def children():
         return [int(pid) for pid in file.read().split()]
 before = children()
 """
-TAKEN = """
+PRESTARTED = """
 from pyspark import SparkContext
 assert spark.range(3).count() == 3
-print("TAKEN" if SparkContext._gateway.proc.pid in before else "ANOTHER")
+print("PRESTARTED" if SparkContext._gateway.proc.pid in before else "ANOTHER")
 print("CHILDREN", len(children()))
 """
 PLAIN = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
-NAMED = (
+SESSION_SETTINGS = (
     "from pyspark.sql import SparkSession\n"
     "spark = SparkSession.builder.appName('mine').config('spark.sql.shuffle.partitions', '7').getOrCreate()\n"
     "assert spark.conf.get('spark.sql.shuffle.partitions') == '7' and spark.sparkContext.appName == 'mine'\n"
 )
-SMALLER = (
+OTHER_MEMORY = (
     "from pyspark.sql import SparkSession\n"
     "spark = SparkSession.builder.config('spark.driver.memory', '600m').getOrCreate()\n"
     "assert spark.sparkContext.getConf().get('spark.driver.memory') == '600m'\n"
 )
-OTHERWISE = "import os\nos.environ['SPARK_SCALA_VERSION'] = '2.13'\n" + PLAIN
+OTHER_ENVIRONMENT = "import os\nos.environ['SPARK_SCALA_VERSION'] = '2.13'\n" + PLAIN
 
 
 @pytest.mark.live
@@ -39,28 +39,28 @@ OTHERWISE = "import os\nos.environ['SPARK_SCALA_VERSION'] = '2.13'\n" + PLAIN
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "expected"),
-    [(PLAIN, "TAKEN"), (NAMED, "TAKEN"), (SMALLER, "ANOTHER"), (OTHERWISE, "ANOTHER")],
-    ids=["plain", "told later", "other memory", "other environment"],
+    [(PLAIN, "PRESTARTED"), (SESSION_SETTINGS, "PRESTARTED"), (OTHER_MEMORY, "ANOTHER"), (OTHER_ENVIRONMENT, "ANOTHER")],
+    ids=["default", "session settings", "other memory", "other environment"],
 )
-def test_java_is_the_one_that_was_started_ahead_if_it_is_what_the_script_wants(
-    driver: Driver, script: str, expected: str
-) -> None:
-    # Memory in the arguments would win over the script's.
-    assert driver.run(CHILDREN + script + TAKEN, PYSPARK_SUBMIT_ARGS="--master local[1] pyspark-shell") == 0, driver.output()
+def test_prestarted_jvm_is_used_if_it_matches_the_script(driver: DriverProcess, script: str, expected: str) -> None:
+    # Memory in the arguments would override the setting of the script.
+    assert driver.run(CHILDREN + script + PRESTARTED, PYSPARK_SUBMIT_ARGS="--master local[1] pyspark-shell") == 0, (
+        driver.output()
+    )
     assert f"{expected}\n" in driver.output()
-    assert "CHILDREN 1\n" in driver.output(), "the other one is gone"
+    assert "CHILDREN 1\n" in driver.output(), "the prestarted JVM is killed if it is not used"
 
 
-def test_a_script_that_names_spark_and_never_asks_for_it_leaves_no_java(driver: Driver) -> None:
-    assert driver.run(CHILDREN + "print('AHEAD', len(before))\n# pyspark\n") == 0, driver.output()
-    assert "AHEAD 1\n" in driver.output()
-    assert driver.end()["how"] == "finished"
+def test_unused_prestarted_jvm_is_killed(driver: DriverProcess) -> None:
+    assert driver.run(CHILDREN + "print('CHILDREN BEFORE', len(before))\n# pyspark\n") == 0, driver.output()
+    assert "CHILDREN BEFORE 1\n" in driver.output()
+    assert driver.exit_record()["how"] == "finished"
     assert not list(driver.control.glob("java-*"))
 
 
-def test_a_spark_that_cannot_be_started_ahead_is_told_of_when_the_script_asks(driver: Driver, tmp_path: Path) -> None:
+def test_failed_prestart_is_reported_when_the_script_starts_spark(driver: DriverProcess, tmp_path: Path) -> None:
     assert driver.run(PLAIN, SPARK_HOME=str(tmp_path / "nowhere")) == 1
-    assert "nowhere/./bin/spark-submit" in driver.end()["reason"]
+    assert "nowhere/./bin/spark-submit" in driver.exit_record()["reason"]
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,7 @@ def test_a_spark_that_cannot_be_started_ahead_is_told_of_when_the_script_asks(dr
         (b"import pyspark", {"PYSPARK_SUBMIT_ARGS": "--conf spark.api.mode=connect pyspark-shell"}, False),
     ],
 )
-def test_what_seems_to_want_java(source: bytes, variables: dict[str, str], expected: bool) -> None:
-    assert wanted_by(source, variables) is expected
+def test_script_starts_jvm_is_guessed_from_source_and_environment(
+    source: bytes, variables: dict[str, str], expected: bool
+) -> None:
+    assert script_starts_jvm(source, variables) is expected

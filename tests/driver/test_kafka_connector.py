@@ -1,4 +1,4 @@
-"""When a job needs Spark's Kafka connector, and how it gets the jars that are there."""
+"""Kafka connector: detection of jobs that need it, and the class path for stored jars."""
 
 import shlex
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.driver.kafka_connector import Connector, any_names_kafka, names_kafka, provide
+from holdfast.driver.kafka.connector import KafkaConnector, any_file_uses_kafka, provide_connector, uses_kafka
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from holdfast.driver.kafka_connector import Connector, any_names_kafka, names_ka
         'spark.readStream.format("org.apache.spark.sql.kafka010.KafkaSourceProvider")',
     ],
 )
-def test_a_program_that_names_a_kafka_source_is_seen(source: str) -> None:
-    assert names_kafka(source)
+def test_kafka_source_is_detected(source: str) -> None:
+    assert uses_kafka(source)
 
 
 @pytest.mark.parametrize(
@@ -35,17 +35,17 @@ def test_a_program_that_names_a_kafka_source_is_seen(source: str) -> None:
         "format('kafka' +",
     ],
 )
-def test_a_program_that_only_mentions_it_is_not(source: str) -> None:
-    assert not names_kafka(source)
+def test_mere_mention_of_kafka_is_not_detected(source: str) -> None:
+    assert not uses_kafka(source)
 
 
-def test_what_was_packed_is_looked_into(tmp_path: Path) -> None:
+def test_kafka_source_is_detected_in_packed_modules(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import helpers")
-    assert not any_names_kafka(tmp_path)
+    assert not any_file_uses_kafka(tmp_path)
     with zipfile.ZipFile(tmp_path / "helpers.zip", "w") as packed:
         packed.writestr("helpers/source.py", "stream = lambda spark: spark.readStream.format('kafka')")
-    (tmp_path / "torn.zip").write_bytes(b"PK\x03\x04 not any more")
-    assert any_names_kafka(tmp_path)
+    (tmp_path / "torn.zip").write_bytes(b"PK\x03\x04 truncated")
+    assert any_file_uses_kafka(tmp_path)
 
 
 @pytest.fixture
@@ -64,27 +64,27 @@ def job(tmp_path: Path) -> Path:
     return script
 
 
-def variables(spark: Path, tmp_path: Path, words: str = "pyspark-shell", **more: str) -> dict[str, str]:
-    return {"SPARK_HOME": str(spark), "HOLDFAST_CONNECTORS": str(tmp_path / "kept"), "PYSPARK_SUBMIT_ARGS": words, **more}
+def make_variables(spark: Path, tmp_path: Path, words: str = "pyspark-shell", **more: str) -> dict[str, str]:
+    return {"SPARK_HOME": str(spark), "HOLDFAST_CONNECTORS": str(tmp_path / "connectors"), "PYSPARK_SUBMIT_ARGS": words, **more}
 
 
-def put(tmp_path: Path, spark: Path, *names: str) -> list[str]:
-    connector = Connector.of({"SPARK_HOME": str(spark)})
+def store_jars(tmp_path: Path, spark: Path, *names: str) -> list[str]:
+    connector = KafkaConnector.for_spark({"SPARK_HOME": str(spark)})
     assert connector is not None and connector.coordinates == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
-    folder = tmp_path / "kept" / connector.folder
+    folder = tmp_path / "connectors" / connector.directory_name
     folder.mkdir(parents=True)
     for name in names:
         (folder / name).touch()
     return [str(folder / name) for name in names]
 
 
-def test_jars_that_are_there_are_given_to_java_beside_the_job_s_own(spark: Path, job: Path, tmp_path: Path) -> None:
-    jars = put(tmp_path, spark, "kafka-clients-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.3.0.jar")
-    plain = variables(spark, tmp_path)
-    provide(str(job), plain)
+def test_stored_jars_are_appended_to_the_jars_of_the_job(spark: Path, job: Path, tmp_path: Path) -> None:
+    jars = store_jars(tmp_path, spark, "kafka-clients-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.3.0.jar")
+    plain = make_variables(spark, tmp_path)
+    provide_connector(str(job), plain)
     assert shlex.split(plain["PYSPARK_SUBMIT_ARGS"]) == ["--conf", f"spark.jars={','.join(jars)}", "pyspark-shell"]
-    own = variables(spark, tmp_path, "--conf spark.jars=/mine.jar pyspark-shell")
-    provide(str(job), own)
+    own = make_variables(spark, tmp_path, "--conf spark.jars=/mine.jar pyspark-shell")
+    provide_connector(str(job), own)
     assert shlex.split(own["PYSPARK_SUBMIT_ARGS"])[1] == f"spark.jars=/mine.jar,{','.join(jars)}"
 
 
@@ -96,44 +96,44 @@ def test_jars_that_are_there_are_given_to_java_beside_the_job_s_own(spark: Path,
         ("pyspark-shell", {"HOLDFAST_KAFKA_CONNECTOR": "off"}),
         ("pyspark-shell", {"HOLDFAST_CONNECTORS": ""}),
     ],
-    ids=["its packages", "its jars", "off", "not on a node"],
+    ids=["own packages", "own jars", "switched off", "no connector directory"],
 )
-def test_a_job_that_brings_its_own_or_wants_none_is_left_alone(
+def test_arguments_are_unchanged_if_the_job_has_its_own_connector_or_disables_it(
     spark: Path, job: Path, tmp_path: Path, words: str, more: dict[str, str]
 ) -> None:
-    given = variables(spark, tmp_path, words, **more)
-    provide(str(job), given)
+    given = make_variables(spark, tmp_path, words, **more)
+    provide_connector(str(job), given)
     assert given["PYSPARK_SUBMIT_ARGS"] == words
-    assert not (tmp_path / "kept").exists()
+    assert not (tmp_path / "connectors").exists()
 
 
-def test_a_spark_that_has_it_needs_no_other(spark: Path) -> None:
+def test_spark_with_the_connector_in_its_jars_needs_no_download(spark: Path) -> None:
     (spark / "jars" / "spark-sql-kafka-0-10_2.13-4.3.0.jar").touch()
-    assert Connector.of({"SPARK_HOME": str(spark)}) is None
+    assert KafkaConnector.for_spark({"SPARK_HOME": str(spark)}) is None
 
 
-def test_a_job_that_names_no_source_gets_it_by_name(spark: Path, job: Path, tmp_path: Path) -> None:
+def test_connector_can_be_requested_explicitly(spark: Path, job: Path, tmp_path: Path) -> None:
     job.write_text("spark.readStream.format(sys.argv[1])")
-    put(tmp_path, spark, "spark-sql-kafka-0-10_2.13-4.3.0.jar")
-    quiet, asked = variables(spark, tmp_path), variables(spark, tmp_path, HOLDFAST_KAFKA_CONNECTOR="on")
-    for given in (quiet, asked):
-        provide(str(job), given)
-    assert "spark.jars=" not in quiet["PYSPARK_SUBMIT_ARGS"]
-    assert "spark.jars=" in asked["PYSPARK_SUBMIT_ARGS"]
+    store_jars(tmp_path, spark, "spark-sql-kafka-0-10_2.13-4.3.0.jar")
+    default, requested = make_variables(spark, tmp_path), make_variables(spark, tmp_path, HOLDFAST_KAFKA_CONNECTOR="on")
+    for given in (default, requested):
+        provide_connector(str(job), given)
+    assert "spark.jars=" not in default["PYSPARK_SUBMIT_ARGS"]
+    assert "spark.jars=" in requested["PYSPARK_SUBMIT_ARGS"]
 
 
-def test_a_job_may_name_another_version(spark: Path, job: Path, tmp_path: Path) -> None:
-    other = Connector.of({"SPARK_HOME": str(spark)}, "4.2.9")
-    assert other is not None and other.folder == "spark-sql-kafka-0-10_2.13-4.2.9"
-    (tmp_path / "kept" / other.folder).mkdir(parents=True)
-    (tmp_path / "kept" / other.folder / "spark-sql-kafka-0-10_2.13-4.2.9.jar").touch()
-    given = variables(spark, tmp_path, HOLDFAST_KAFKA_CONNECTOR="4.2.9")
-    provide(str(job), given)
+def test_connector_version_can_be_chosen(spark: Path, job: Path, tmp_path: Path) -> None:
+    other = KafkaConnector.for_spark({"SPARK_HOME": str(spark)}, "4.2.9")
+    assert other is not None and other.directory_name == "spark-sql-kafka-0-10_2.13-4.2.9"
+    (tmp_path / "connectors" / other.directory_name).mkdir(parents=True)
+    (tmp_path / "connectors" / other.directory_name / "spark-sql-kafka-0-10_2.13-4.2.9.jar").touch()
+    given = make_variables(spark, tmp_path, HOLDFAST_KAFKA_CONNECTOR="4.2.9")
+    provide_connector(str(job), given)
     assert "4.2.9.jar" in given["PYSPARK_SUBMIT_ARGS"]
 
 
-def test_the_coordinates_are_those_of_the_spark_that_is_installed() -> None:
+def test_coordinates_have_the_version_of_the_installed_spark() -> None:
     import pyspark
 
-    connector = Connector.of({"PATH": sys.prefix})
+    connector = KafkaConnector.for_spark({"PATH": sys.prefix})
     assert connector is not None and connector.coordinates.endswith(f":{pyspark.__version__}")

@@ -1,15 +1,15 @@
-"""Spark's Kafka connector, fetched by Spark's own resolver for a script that names a Kafka source."""
+"""Download of Spark's Kafka connector with Spark's own resolver."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.drivers import Driver
+from tests.harness.drivers import DriverProcess
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# The connector is asked, and nobody else: there is no broker.
+# The schema comes from the connector alone, so the script needs no broker.
 SCRIPT = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
@@ -17,33 +17,31 @@ stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127
 print("COLUMNS", stream.columns)
 """
 VERSION = "4.0.0"
-"""One that was published whole: the newest ones reach the mirrors late."""
-NOBODY = "http://127.0.0.1:1/"
+"""Completely published version: the newest ones reach the mirrors late."""
+UNREACHABLE_REPOSITORY = "http://127.0.0.1:1/"
 
 
-def test_a_script_that_names_kafka_finds_the_connector_and_the_next_one_fetches_nothing(
-    attempts: Callable[[], Driver], tmp_path: Path
-) -> None:
-    kept = tmp_path / "kept"
-    said = {"HOLDFAST_CONNECTORS": str(kept), "HOLDFAST_KAFKA_CONNECTOR": VERSION}
+def test_connector_is_downloaded_once_and_reused(attempts: Callable[[], DriverProcess], tmp_path: Path) -> None:
+    connectors = tmp_path / "connectors"
+    variables = {"HOLDFAST_CONNECTORS": str(connectors), "HOLDFAST_KAFKA_CONNECTOR": VERSION}
     first, second = attempts(), attempts()
-    assert first.run(SCRIPT, **said) == 0, first.output()
+    assert first.run(SCRIPT, **variables) == 0, first.output()
     assert "COLUMNS ['key', 'value', 'topic', 'partition', 'offset'" in first.output()
-    assert "fetching org.apache.spark:spark-sql-kafka-0-10" in first.output()
-    assert [path.name for path in kept.iterdir() if path.is_dir()] == [next(kept.glob("spark-sql-kafka-*")).name]
-    # With nobody to fetch it from, too.
-    assert second.run(SCRIPT, **said, DEFAULT_ARTIFACT_REPOSITORY=NOBODY) == 0, second.output()
-    assert "fetching" not in second.output()
+    assert "downloading org.apache.spark:spark-sql-kafka-0-10" in first.output()
+    assert [path.name for path in connectors.iterdir() if path.is_dir()] == [next(connectors.glob("spark-sql-kafka-*")).name]
+    # The stored jars also work while the repository is unreachable.
+    assert second.run(SCRIPT, **variables, DEFAULT_ARTIFACT_REPOSITORY=UNREACHABLE_REPOSITORY) == 0, second.output()
+    assert "downloading" not in second.output()
 
 
-def test_without_the_connector_and_without_a_way_to_it_there_is_one_sentence(driver: Driver, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    assert driver.run(SCRIPT, HOLDFAST_CONNECTORS=str(kept), DEFAULT_ARTIFACT_REPOSITORY=NOBODY) == 1
-    end = driver.end()
+def test_failed_download_is_explained_in_one_sentence(driver: DriverProcess, tmp_path: Path) -> None:
+    connectors = tmp_path / "connectors"
+    assert driver.run(SCRIPT, HOLDFAST_CONNECTORS=str(connectors), DEFAULT_ARTIFACT_REPOSITORY=UNREACHABLE_REPOSITORY) == 1
+    end = driver.exit_record()
     assert end["reason"].startswith(
-        "it names a Kafka source, and Spark's connector cannot be fetched (not found): put the jars of "
+        "the job uses Kafka, but Spark's Kafka connector cannot be downloaded (not found): put the jars of "
     )
     assert "`node.maven`" in end["reason"] and end["reason"].endswith("holdfast.kafka.connector=VERSION")
     assert end["condition"] == "HOLDFAST_NOT_HERE"
     assert "Traceback" not in driver.output()
-    assert not list(kept.glob("*/*.jar")), "nothing half"
+    assert not list(connectors.glob("*/*.jar")), "no incomplete download is left"

@@ -1,1 +1,1 @@
-"""Logs in, answers out. Only `test_command` starts Spark."""
+"""Tests of `holdfast explain`: logs in, answers out. Only `test_command` and `spark/` start Spark."""

@@ -1,4 +1,4 @@
-"""What holds of every answer, whatever was read."""
+"""Checks that hold for every answer, whatever the input."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.explain.report.answer import Answer
 from tests.explain.mutations import Mutant
 
-KEYS = {"summary", "diagnoses", "components", "counts", "lives", "bursts", "looks", "notes"}
+KEYS = {"summary", "diagnoses", "components", "counts", "lifetimes", "bursts", "templates", "notes", "complete", "errors"}
 DIAGNOSIS_KEYS = {
     "signature", "title", "confidence", "start", "end", "components", "explanation", "advice", "root", "issues", "evidence",
     "chain",
@@ -22,24 +22,24 @@ def lines_of(data: bytes) -> int:
     return data.count(b"\n") + (len(data) > 0 and not data.endswith(b"\n"))
 
 
-def counts_add_up(answer: Answer, files: list[Mutant]) -> None:
-    found = answer.gathered
-    for one, counts in zip(files, found.of_files, strict=True):
+def check_counts(answer: Answer, files: list[Mutant]) -> None:
+    found = answer.scan
+    for one, counts in zip(files, found.counts_by_file, strict=True):
         if not one.damaged:
             assert counts.bytes == len(one.data)
             assert counts.lines == lines_of(one.data)
         assert counts.records + counts.unparsed_lines <= counts.lines
-    assert sum(look.count for look in found.looks) + found.other_records == found.counts.records
-    assert sum(1 + event.again for event in found.events) + found.dropped.total() == found.counts.events
-    dated = sum(1 + event.again for event in found.events if event.ms is not None)
-    assert sum(one.count for one in answer.happenings) == dated
+    assert sum(template.count for template in found.templates) + found.uncounted_records == found.counts.records
+    assert sum(1 + event.repetitions.total for event in found.events) + found.dropped.total() == found.counts.events
+    dated = sum(1 + event.repetitions.total for event in found.events if event.ms is not None)
+    assert sum(one.count for one in answer.occurrences) == dated
 
 
-def evidence_stands_where_it_is_said_to(answer: Answer, files: list[Mutant]) -> None:
-    for event in answer.gathered.events:
+def check_positions(answer: Answer, files: list[Mutant]) -> None:
+    for event in answer.scan.events:
         one = files[event.file]
         if one.damaged and not one.data[event.offset :].startswith(one.stored[: len(one.data) - event.offset] or b"\0"):
-            continue  # what is there is anybody's guess
+            continue  # the contents of a damaged file are undefined
         assert event.offset == 0 or one.data[event.offset - 1] == ord("\n")
         assert event.line == one.data.count(b"\n", 0, event.offset) + 1
         line = one.data[event.offset :].split(b"\n", 1)[0].decode("utf-8", "replace")
@@ -48,11 +48,11 @@ def evidence_stands_where_it_is_said_to(answer: Answer, files: list[Mutant]) -> 
         assert not before.replace("\ufeff", "").strip(), line
 
 
-def contract_is_kept(told: dict[str, Any]) -> str:
-    """The answer as it would be written."""
-    assert told.keys() == KEYS
-    assert told["counts"].keys() == COUNTS
-    for one in told["diagnoses"]:
+def check_json(document: dict[str, Any]) -> str:
+    """Check the keys and values of the JSON answer, and return its text."""
+    assert document.keys() == KEYS
+    assert document["counts"].keys() == COUNTS
+    for one in document["diagnoses"]:
         assert one.keys() - {"groups"} == DIAGNOSIS_KEYS
         assert one["evidence"]
         assert one["chain"]
@@ -63,7 +63,7 @@ def contract_is_kept(told: dict[str, Any]) -> str:
             assert _TIME.fullmatch(moment), moment
             datetime.fromisoformat(moment)
         assert one["start"] <= one["end"]
-    assert sum(one["root"] for one in told["diagnoses"]) == bool(told["diagnoses"])
-    text = json.dumps(told, ensure_ascii=False)
+    assert sum(one["root"] for one in document["diagnoses"]) == bool(document["diagnoses"])
+    text = json.dumps(document, ensure_ascii=False)
     text.encode()
     return text

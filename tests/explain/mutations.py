@@ -1,4 +1,4 @@
-"""Logs as they should not be: real ones to begin with, and all that copying, cutting, mixing and broken disks do to them."""
+"""Mutations of logs: damage by copying, truncating, mixing, re-encoding and broken disks."""
 
 import bz2
 import gzip
@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pyarrow
 
-from holdfast.explain.library import library
-from tests.explain import situations
-from tests.explain.corpus import CASES
-from tests.explain.scene import Scene
+from holdfast.explain.library import load_library
+from tests.explain.corpus import SITUATIONS
+from tests.harness import log_situations as situations
+from tests.harness.log_scene import Scene
 
 Mutation = Callable[[random.Random, bytes], bytes]
 ROUTINE_KEPT = 0.15
-"""Of what says nothing, so that most inputs are small."""
+"""Share of routine lines that is kept, so that most inputs are small."""
 SIZE_MAX = 60_000
-"""What has grown larger is not made to grow further."""
+"""Size above which an input is not enlarged further."""
 _REPORTS = (situations.RESURRECTION, situations.OUT_OF_ORDER, situations.RESET, situations.NO_LOGS)
 _OPINIONS = (
     "We think that it is the network.",
@@ -55,48 +55,48 @@ _TIME = re.compile(rb"\d{2,4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?|\d
 class Mutant:
     name: str
     stored: bytes
-    """As it is on the disk."""
+    """Contents of the file."""
     data: bytes
-    """As it is when it is read, as far as nothing is wrong with it."""
+    """Contents after decompression, if the file is intact."""
     damaged: bool = False
-    """It cannot be read to its end, or not as what it was."""
+    """True if the compressed file is damaged."""
     story: str = ""
 
 
-def seeds(directory: Path, chance: random.Random) -> list[list[bytes]]:
-    """Files that belong together: every case of the corpus, reports, and an example of all that is known."""
+def seeds(directory: Path, rng: random.Random) -> list[list[bytes]]:
+    """Return groups of related files: all situations of the corpus, reports, and the examples of the library."""
     found = [[report.encode()] for report in _REPORTS]
-    for number, play in enumerate(dict.fromkeys(CASES)):
-        scene = Scene(chance.randrange(1 << 30))
+    for number, play in enumerate(dict.fromkeys(SITUATIONS)):
+        scene = Scene(rng.randrange(1 << 30))
         play(scene)
         place = directory / f"{number}"
         place.mkdir()
-        found.append([_thinned(chance, path.read_bytes()) for path in scene.write(place)])
-    known = library()
+        found.append([_thinned(rng, path.read_bytes()) for path in scene.write(place)])
+    known = load_library()
     examples = [example for pattern in known.patterns.all for example in pattern.examples]
     found.append(["\n".join(examples).encode(), "\n".join(e for format in known.formats.all for e in format.examples).encode()])
-    found += [[_report(chance, files)] for files in found[len(_REPORTS) :]]
+    found += [[_report(rng, files)] for files in found[len(_REPORTS) :]]
     found += [[_in_docker(one) for one in files] for files in found[len(_REPORTS) : len(_REPORTS) + 20 : 3]]
     return found
 
 
-def _thinned(chance: random.Random, data: bytes) -> bytes:
-    says = re.compile(b"|".join(re.escape(one.encode()) for pattern in library().patterns.all for one in pattern.literals))
+def _thinned(rng: random.Random, data: bytes) -> bytes:
+    says = re.compile(b"|".join(re.escape(one.encode()) for pattern in load_library().patterns.all for one in pattern.literals))
     return b"".join(
         line
         for line in data.splitlines(keepends=True)
-        if says.search(line) or line.startswith(b"\t") or chance.random() < ROUTINE_KEPT
+        if says.search(line) or line.startswith(b"\t") or rng.random() < ROUTINE_KEPT
     )
 
 
-def _report(chance: random.Random, files: Sequence[bytes]) -> bytes:
-    """What somebody makes of logs: lines of several, wrapped, indented, with opinions between."""
-    text = [chance.choice(_OPINIONS)]
-    for line in chance.choice(files).decode(errors="replace").splitlines():
-        if chance.random() < 0.2:
-            text += ["", chance.choice(_OPINIONS), ""]
-        indent = chance.choice(("", "", "\t", "    ", "> "))
-        at = chance.randrange(1, len(line)) if len(line) > 60 and chance.random() < 0.2 else len(line)
+def _report(rng: random.Random, files: Sequence[bytes]) -> bytes:
+    """Return a report that quotes lines of several logs, wrapped and indented, with opinions in between."""
+    text = [rng.choice(_OPINIONS)]
+    for line in rng.choice(files).decode(errors="replace").splitlines():
+        if rng.random() < 0.2:
+            text += ["", rng.choice(_OPINIONS), ""]
+        indent = rng.choice(("", "", "\t", "    ", "> "))
+        at = rng.randrange(1, len(line)) if len(line) > 60 and rng.random() < 0.2 else len(line)
         text += [indent + line[:at], *([indent + line[at:]] if at < len(line) else [])]
     return "\n".join(text).encode()
 
@@ -108,100 +108,100 @@ def _in_docker(data: bytes) -> bytes:
     ).encode()
 
 
-def _at(chance: random.Random, data: bytes) -> int:
-    return chance.randrange(len(data) + 1)
+def _at(rng: random.Random, data: bytes) -> int:
+    return rng.randrange(len(data) + 1)
 
 
-def flip(chance: random.Random, data: bytes) -> bytes:
+def flip(rng: random.Random, data: bytes) -> bytes:
     changed = bytearray(data)
-    for _ in range(chance.randrange(1, 20)):
+    for _ in range(rng.randrange(1, 20)):
         if changed:
-            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 
-def delete(chance: random.Random, data: bytes) -> bytes:
-    begin = _at(chance, data)
-    return data[:begin] + data[begin + chance.choice((1, 1, 3, 40, 400)) :]
+def delete(rng: random.Random, data: bytes) -> bytes:
+    begin = _at(rng, data)
+    return data[:begin] + data[begin + rng.choice((1, 1, 3, 40, 400)) :]
 
 
-def double(chance: random.Random, data: bytes) -> bytes:
-    begin = _at(chance, data)
-    end = begin + chance.choice((1, 10, 100, 1000))
+def double(rng: random.Random, data: bytes) -> bytes:
+    begin = _at(rng, data)
+    end = begin + rng.choice((1, 10, 100, 1000))
     return data[:end] + data[begin:end] + data[end:]
 
 
-def insert(chance: random.Random, data: bytes) -> bytes:
-    for _ in range(chance.randrange(1, 8)):
-        at = chance.choice((0, _at(chance, data), data.find(b"\n", _at(chance, data)) + 1))
-        data = data[:at] + chance.choice(_ODD) + data[at:]
+def insert(rng: random.Random, data: bytes) -> bytes:
+    for _ in range(rng.randrange(1, 8)):
+        at = rng.choice((0, _at(rng, data), data.find(b"\n", _at(rng, data)) + 1))
+        data = data[:at] + rng.choice(_ODD) + data[at:]
     return data
 
 
-def truncate(chance: random.Random, data: bytes) -> bytes:
-    begin, end = sorted((_at(chance, data), _at(chance, data)))
-    return chance.choice((data[:end], data[begin:], data[begin:end]))
+def truncate(rng: random.Random, data: bytes) -> bytes:
+    begin, end = sorted((_at(rng, data), _at(rng, data)))
+    return rng.choice((data[:end], data[begin:], data[begin:end]))
 
 
-def mid_character(chance: random.Random, data: bytes) -> bytes:
-    at = _at(chance, data)
-    return data[:at] + "日本語 ünï 😀".encode()[: chance.randrange(1, 20)] + data[at:] + "😀".encode()[: chance.randrange(1, 4)]
+def mid_character(rng: random.Random, data: bytes) -> bytes:
+    at = _at(rng, data)
+    return data[:at] + "日本語 ünï 😀".encode()[: rng.randrange(1, 20)] + data[at:] + "😀".encode()[: rng.randrange(1, 4)]
 
 
-def swap(chance: random.Random, data: bytes) -> bytes:
+def swap(rng: random.Random, data: bytes) -> bytes:
     lines = data.splitlines(keepends=True)
-    for _ in range(chance.randrange(1, 10)):
+    for _ in range(rng.randrange(1, 10)):
         if lines:
-            one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+            one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
             lines[one], lines[other] = lines[other], lines[one]
     return b"".join(lines)
 
 
-def join(chance: random.Random, data: bytes) -> bytes:
-    """Headers stand in mid-line."""
-    return b"".join(line.rstrip(b"\n") if chance.random() < 0.3 else line for line in data.splitlines(keepends=True))
+def join(rng: random.Random, data: bytes) -> bytes:
+    """Join lines, so that headers are in the middle of lines."""
+    return b"".join(line.rstrip(b"\n") if rng.random() < 0.3 else line for line in data.splitlines(keepends=True))
 
 
-def wrap(chance: random.Random, data: bytes) -> bytes:
-    width = chance.choice((1, 7, 40, 80, 120))
+def wrap(rng: random.Random, data: bytes) -> bytes:
+    width = rng.choice((1, 7, 40, 80, 120))
     return b"\n".join(line[at : at + width] for line in data.split(b"\n") for at in range(0, max(len(line), 1), width))
 
 
-def indent(chance: random.Random, data: bytes) -> bytes:
-    before = chance.choice((b" ", b"\t", b"    ", b"> ", b"\x1b[32m", b"\xc2\xa0"))
-    return b"".join(before + line if chance.random() < 0.8 else line for line in data.splitlines(keepends=True))
+def indent(rng: random.Random, data: bytes) -> bytes:
+    before = rng.choice((b" ", b"\t", b"    ", b"> ", b"\x1b[32m", b"\xc2\xa0"))
+    return b"".join(before + line if rng.random() < 0.8 else line for line in data.splitlines(keepends=True))
 
 
-def repeat(chance: random.Random, data: bytes) -> bytes:
+def repeat(rng: random.Random, data: bytes) -> bytes:
     lines = data.splitlines(keepends=True)
     if lines:
-        at = chance.randrange(len(lines))
-        lines[at] *= chance.choice((2, 60, 1000 if len(lines[at]) < 300 and chance.random() < 0.1 else 3))
+        at = rng.randrange(len(lines))
+        lines[at] *= rng.choice((2, 60, 1000 if len(lines[at]) < 300 and rng.random() < 0.1 else 3))
     return b"".join(lines)
 
 
-def numbers(chance: random.Random, data: bytes) -> bytes:
-    return re.sub(rb"\d+", lambda match: chance.choice(_NUMBERS) if chance.random() < 0.1 else match[0], data)
+def numbers(rng: random.Random, data: bytes) -> bytes:
+    return re.sub(rb"\d+", lambda match: rng.choice(_NUMBERS) if rng.random() < 0.1 else match[0], data)
 
 
-def times(chance: random.Random, data: bytes) -> bytes:
-    return _TIME.sub(lambda match: chance.choice(_TIMES) if chance.random() < 0.3 else match[0], data)
+def times(rng: random.Random, data: bytes) -> bytes:
+    return _TIME.sub(lambda match: rng.choice(_TIMES) if rng.random() < 0.3 else match[0], data)
 
 
-def zones(chance: random.Random, data: bytes) -> bytes:
-    zone = chance.choice((b"Z", b"+02:00", b"-0800", b" +1400", b"-12:00", b"+00:00"))
+def zones(rng: random.Random, data: bytes) -> bytes:
+    zone = rng.choice((b"Z", b"+02:00", b"-0800", b" +1400", b"-12:00", b"+00:00"))
     return re.sub(rb"(\d\d:\d\d:\d\d[.,]\d{3})(?=[ \]])", rb"\g<1>" + zone, data)
 
 
-def carriage(chance: random.Random, data: bytes) -> bytes:
-    return data.replace(b"\n", chance.choice((b"\r\n", b"\r", b"\r\r\n", b"\n\r")))
+def carriage(rng: random.Random, data: bytes) -> bytes:
+    return data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"\r\r\n", b"\n\r")))
 
 
-def utf_16(chance: random.Random, data: bytes) -> bytes:
-    return data.decode("utf-8", "replace").encode(chance.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32")))
+def utf_16(rng: random.Random, data: bytes) -> bytes:
+    return data.decode("utf-8", "replace").encode(rng.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32")))
 
 
-def break_json(chance: random.Random, data: bytes) -> bytes:
+def break_json(rng: random.Random, data: bytes) -> bytes:
     lines = (
         b'{"event": "leading", "time": "2026-03-04T12:00:00Z", "epoch": 3, "node": "\\ud800"}', b'{"a": ' * 200,
         b'{"time": 1e999, "event": "x"}',
@@ -211,12 +211,12 @@ def break_json(chance: random.Random, data: bytes) -> bytes:
         b'{"duration_ms": -5, "job": "x", "phase": "PARKED", "reason": "\\ud83d", "time": "2026-03-04T12:00:00Z", '
         b'"node": "\\u001b[2J"}',
     )  # fmt: skip
-    at = data.find(b"\n", _at(chance, data)) + 1
-    return data[:at] + b"".join(line[: chance.choice((len(line), 20))] + b"\n" for line in chance.sample(lines, 4)) + data[at:]
+    at = data.find(b"\n", _at(rng, data)) + 1
+    return data[:at] + b"".join(line[: rng.choice((len(line), 20))] + b"\n" for line in rng.sample(lines, 4)) + data[at:]
 
 
-def nothing(chance: random.Random, data: bytes) -> bytes:
-    return chance.choice(
+def nothing(rng: random.Random, data: bytes) -> bytes:
+    return rng.choice(
         (b"", b"\n", b"\n" * 1000, b" \t\n" * 50, b"\r\n" * 9, b"\0" * 100, b"\xef\xbb\xbf", b"x", data, data, data)
     )
 
@@ -228,37 +228,37 @@ MUTATIONS: tuple[Mutation, ...] = (
 _PACKED = (("gz", gzip.compress), ("zst", lambda data: pyarrow.compress(data, "zstd", asbytes=True)), ("bz2", bz2.compress))
 
 
-def mutants(chance: random.Random, known: Sequence[Sequence[bytes]]) -> list[Mutant]:
-    """The files of one input."""
-    files = list(chance.choice(known))
-    chance.shuffle(files)
-    return [_mutant(chance, number, one, known) for number, one in enumerate(files[: chance.choice((1, 1, 1, 2, 3))])]
+def mutants(rng: random.Random, known: Sequence[Sequence[bytes]]) -> list[Mutant]:
+    """Return the files of one input."""
+    files = list(rng.choice(known))
+    rng.shuffle(files)
+    return [_mutant(rng, number, one, known) for number, one in enumerate(files[: rng.choice((1, 1, 1, 2, 3))])]
 
 
-def _mutant(chance: random.Random, number: int, data: bytes, known: Sequence[Sequence[bytes]]) -> Mutant:
+def _mutant(rng: random.Random, number: int, data: bytes, known: Sequence[Sequence[bytes]]) -> Mutant:
     story = []
-    if chance.random() < 0.1:
-        data = mixed(chance, data, chance.choice(chance.choice(known)))
+    if rng.random() < 0.1:
+        data = mixed(rng, data, rng.choice(rng.choice(known)))
         story.append("mixed")
-    for _ in range(chance.choice((1, 1, 2, 3, 5))):
-        mutation = chance.choice(MUTATIONS)
+    for _ in range(rng.choice((1, 1, 2, 3, 5))):
+        mutation = rng.choice(MUTATIONS)
         if len(data) < SIZE_MAX or mutation in (flip, delete, truncate, swap):
-            data = mutation(chance, data)
+            data = mutation(rng, data)
             story.append(mutation.__name__)
     name = f"{number}.log"
-    if chance.random() > 0.1:
+    if rng.random() > 0.1:
         return Mutant(name, data, data, story=", ".join(story))
-    suffix, packed = chance.choice(_PACKED)
-    stored, damage = packed(data), chance.choice((None, truncate, flip, delete))
-    broken = damage(chance, stored) if damage is not None else stored
+    suffix, packed = rng.choice(_PACKED)
+    stored, damage = packed(data), rng.choice((None, truncate, flip, delete))
+    broken = damage(rng, stored) if damage is not None else stored
     return Mutant(
         f"{name}.{suffix}", broken, data, broken != stored, ", ".join([*story, suffix, damage.__name__ if damage else "whole"])
     )
 
 
-def mixed(chance: random.Random, data: bytes, other: bytes) -> bytes:
-    """The lines of two files, as they come."""
-    lines = [(chance.random(), line) for line in other.splitlines(keepends=True)]
+def mixed(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Interleave the lines of two files."""
+    lines = [(rng.random(), line) for line in other.splitlines(keepends=True)]
     mine = data.splitlines(keepends=True)
     lines += [(number / (len(mine) + 1), line) for number, line in enumerate(mine)]
     return b"".join(line for _, line in sorted(lines, key=lambda pair: pair[0]))

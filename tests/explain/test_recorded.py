@@ -1,4 +1,4 @@
-"""Logs of real faults: what was done to the processes is found, and in those of healthy runs nothing is."""
+"""Recorded logs of real faults: each fault is diagnosed, and healthy runs have no diagnosis."""
 
 import gzip
 import re
@@ -10,60 +10,60 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.explain.library import library
+from holdfast.explain.library import load_library
 from holdfast.explain.report.answer import Answer
-from holdfast.explain.timeline.occurrence import Happening
-from tests.harness.explain_in_process import asked
+from holdfast.explain.timeline.occurrence import Occurrence
+from tests.harness.explain_in_process import explain_logs
 
 RECORDED = Path(__file__).with_name("recorded")
-# What a machine's own names look like: see `record/keeping.py`.
-_OF_A_MACHINE = re.compile(rb"/tmp/|/root\b|/home/|pytest-")
+# Paths of the recording machine, which `record/log_store.py` replaces.
+_MACHINE_NAME = re.compile(rb"/tmp/|/root\b|/home/|pytest-")
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledRecording:
     name: str
     must: frozenset[str]
     may: frozenset[str]
-    """With those that must."""
+    """Accepted diagnoses, including those in `must`."""
     root: str
 
     @property
     def answer(self) -> Answer:
         return _answer(RECORDED / self.name)
 
-    def found(self) -> tuple[str, ...]:
-        """The root first."""
+    def diagnosed(self) -> tuple[str, ...]:
+        """Return the names of the diagnoses, the root first."""
         return tuple(one.signature for one in self.answer.diagnoses)
 
 
 @cache
 def _answer(directory: Path) -> Answer:
-    return asked(directory)
+    return explain_logs(directory)
 
 
-def labelled() -> list[Labelled]:
-    told = tomllib.loads((RECORDED / "labels.toml").read_text())
+def load_labels() -> list[LabelledRecording]:
+    labels = tomllib.loads((RECORDED / "labels.toml").read_text())
     return [
-        Labelled(name, frozenset(case["must"]), frozenset([*case["must"], *case.get("may", ())]), case.get("root", ""))
-        for name, case in told.items()
+        LabelledRecording(name, frozenset(case["must"]), frozenset([*case["must"], *case.get("may", ())]), case.get("root", ""))
+        for name, case in labels.items()
     ]
 
 
-CASES = labelled()
+CASES = load_labels()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_was_done_is_found_and_nothing_else(case: Labelled) -> None:
-    found = case.found()
+def test_recording_has_exactly_the_labelled_diagnoses(case: LabelledRecording) -> None:
+    found = case.diagnosed()
     assert case.must <= set(found), "missed"
-    assert set(found) <= case.may, "made up"
-    assert not case.root or found[0] == case.root, "the root is another"
+    assert set(found) <= case.may, "unexpected"
+    assert not case.root or found[0] == case.root, "wrong root"
 
 
-def chain(name: str, signature: str) -> list[Happening]:
-    (told,) = (one for one in _answer(RECORDED / name).diagnoses if one.signature == signature)
-    return [link.happening for link in told.chain]
+def chain(name: str, signature: str) -> list[Occurrence]:
+    (diagnosis,) = (one for one in _answer(RECORDED / name).diagnoses if one.signature == signature)
+    return [link.occurrence for link in diagnosis.chain]
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def chain(name: str, signature: str) -> list[Happening]:
         ("zookeeper-simultaneous-stall", "zk-quorum-lost"),
     ],
 )
-def test_what_followed_is_traced_to_what_shows_the_root(name: str, followed: str) -> None:
+def test_consequence_is_traced_to_evidence_of_the_root(name: str, followed: str) -> None:
     root = _answer(RECORDED / name).diagnoses[0]
     assert chain(name, followed)[0] in root.evidence
 
 
-def test_a_session_is_traced_from_the_silence_of_its_client_and_not_from_what_was_before_it() -> None:
-    """When the servers had just been started, they looked for a leader: that has nothing to do with it."""
+def test_expired_session_is_traced_to_its_disconnected_client() -> None:
+    """The election at the start of the servers is unrelated."""
     steps = chain("kafka-session-lost", "kafka-broker-session-lost")
     assert [one.kind for one in steps] == [
         "client-disconnected",
@@ -92,15 +92,15 @@ def test_a_session_is_traced_from_the_silence_of_its_client_and_not_from_what_wa
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_all_was_recorded_on_one_machine_so_no_clock_is_moved(case: Labelled) -> None:
-    """Among them those that tell whole seconds."""
-    assert {one["clock_offset_ms"] for one in case.answer.json()["components"]} == {0}
+def test_no_clock_is_moved_in_recordings_of_one_machine(case: LabelledRecording) -> None:
+    """Some of the logs state whole seconds only."""
+    assert {one["clock_offset_ms"] for one in case.answer.as_json()["components"]} == {0}
 
 
-def test_precision_and_recall_over_what_was_recorded(report: Callable[[str], None]) -> None:
+def test_precision_and_recall_over_the_recordings(report: Callable[[str], None]) -> None:
     right = wrong = missed = 0
     for case in CASES:
-        found = set(case.found())
+        found = set(case.diagnosed())
         right += len(found & case.must)
         wrong += len(found - case.may)
         missed += len(case.must - found)
@@ -111,10 +111,10 @@ def test_precision_and_recall_over_what_was_recorded(report: Callable[[str], Non
 
 def test_every_recording_has_labels_and_every_label_is_a_signature() -> None:
     assert {case.name for case in CASES} == {one.name for one in RECORDED.iterdir() if one.is_dir()}
-    assert {signature for case in CASES for signature in case.may} <= set(library().signatures)
-    assert sum(not case.may for case in CASES) >= 5, "runs in which nothing happened"
+    assert {signature for case in CASES for signature in case.may} <= set(load_library().signatures)
+    assert sum(not case.may for case in CASES) >= 5, "healthy runs"
 
 
-def test_recordings_name_no_machine() -> None:
+def test_recordings_contain_no_name_of_the_recording_machine() -> None:
     for file in RECORDED.rglob("*.gz"):
-        assert not (told := _OF_A_MACHINE.search(gzip.decompress(file.read_bytes()))), f"{file.name}: {told}"
+        assert not (name := _MACHINE_NAME.search(gzip.decompress(file.read_bytes()))), f"{file.name}: {name}"

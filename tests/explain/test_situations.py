@@ -1,9 +1,10 @@
-"""What happened is found in what the systems wrote, and in what people quote of it; nothing is found where nothing happened."""
+"""Diagnoses of synthetic logs and of reports that quote log lines. Healthy logs have no diagnosis."""
 
 from datetime import timedelta
 from pathlib import Path
 
-from tests.explain.situations import (
+from tests.harness.explain_in_process import explain_logs
+from tests.harness.log_situations import (
     JOB_ALIVE,
     JOB_OLD,
     NO_LOGS,
@@ -12,15 +13,14 @@ from tests.explain.situations import (
     RESURRECTION,
     SESSION,
     at,
-    flink,
-    quiet,
-    stall,
-    zookeeper,
+    flink_line,
+    healthy_log,
+    stall_line,
+    zookeeper_line,
 )
-from tests.harness.explain_in_process import asked
 
 
-def written(directory: Path, **texts: str) -> list[Path]:
+def write_logs(directory: Path, **texts: str) -> list[Path]:
     files = []
     for name, text in texts.items():
         files.append(directory / f"{name}.log")
@@ -28,17 +28,17 @@ def written(directory: Path, **texts: str) -> list[Path]:
     return files
 
 
-def test_stalls_of_several_servers_that_began_in_one_instant_are_told_by_group(tmp_path: Path) -> None:
+def test_simultaneous_stalls_are_grouped_by_instant(tmp_path: Path) -> None:
     first, second = at("13:12:39.083"), at("13:25:14.798")
-    files = written(
+    files = write_logs(
         tmp_path,
-        zk1=quiet(1, at("13:00:00")) + stall(1, first + timedelta(milliseconds=1), 30334),
-        zk2=quiet(2, at("13:00:00")) + stall(2, first, 30456),
-        zk3=stall(3, second, 51394),
-        zk4=stall(4, second, 51162),
-        zk5=stall(5, second, 49726),
+        zk1=healthy_log(1, at("13:00:00")) + stall_line(1, first + timedelta(milliseconds=1), 30334),
+        zk2=healthy_log(2, at("13:00:00")) + stall_line(2, first, 30456),
+        zk3=stall_line(3, second, 51394),
+        zk4=stall_line(4, second, 51162),
+        zk5=stall_line(5, second, 49726),
     )
-    (found,) = asked(*files).json()["diagnoses"]
+    (found,) = explain_logs(*files).as_json()["diagnoses"]
     assert found["signature"] == "zk-simultaneous-stall"
     assert found["groups"] == [
         {"onset": "2026-03-04T13:12:39.083", "servers": ["zookeeper 1", "zookeeper 2"], "spread_ms": 1},
@@ -48,30 +48,30 @@ def test_stalls_of_several_servers_that_began_in_one_instant_are_told_by_group(t
     assert len(found["evidence"]) == 5
 
 
-def test_a_stall_of_one_server_is_its_disk_alone(tmp_path: Path) -> None:
-    files = written(tmp_path, zk1=stall(1, at("13:00:00"), 4000), zk2=stall(2, at("13:05:00"), 5000))
-    (found,) = asked(*files).json()["diagnoses"]
+def test_separate_stalls_are_diagnosed_as_disk_stalls(tmp_path: Path) -> None:
+    files = write_logs(tmp_path, zk1=stall_line(1, at("13:00:00"), 4000), zk2=stall_line(2, at("13:05:00"), 5000))
+    (found,) = explain_logs(*files).as_json()["diagnoses"]
     assert found["signature"] == "zk-disk-stall"
     assert found["start"] == "2026-03-04T13:00:00.000"
     assert found["components"] == ["zookeeper 1", "zookeeper 2"]
 
 
-def test_a_clock_that_is_behind_is_set_right_by_sessions_that_others_saw_and_told(tmp_path: Path) -> None:
-    """Without that, the stalls of the two would not have begun together."""
+def test_skewed_clock_is_corrected_by_shared_sessions_and_reported(tmp_path: Path) -> None:
+    """Without the correction, the stalls would not begin at the same time."""
 
     def opened(server: int, number: int, behind_ms: int) -> str:
         moment = at("13:00:00") + timedelta(seconds=10 * number, milliseconds=3 * server - behind_ms)
-        return zookeeper(
+        return zookeeper_line(
             moment, server, f"CommitProcessor:{server}:LearnerSessionTracker@116", f"Committing global session 0x{number}0"
         )
 
     onset, behind_ms = at("13:10:00"), 4200
-    files = written(
+    files = write_logs(
         tmp_path,
-        zk1="".join(opened(1, number, 0) for number in range(1, 9)) + stall(1, onset, 5000),
-        zk2="".join(opened(2, number, behind_ms) for number in range(1, 7)) + stall(2, onset, 6000, -behind_ms),
+        zk1="".join(opened(1, number, 0) for number in range(1, 9)) + stall_line(1, onset, 5000),
+        zk2="".join(opened(2, number, behind_ms) for number in range(1, 7)) + stall_line(2, onset, 6000, -behind_ms),
     )
-    answer = asked(*files).json()
+    answer = explain_logs(*files).as_json()
     found = {one["signature"]: one for one in answer["diagnoses"]}
     assert set(found) == {"clock-skew", "zk-simultaneous-stall"}
     assert found["clock-skew"]["title"] == "the clock of zookeeper 2 is 4.2 s behind the others"
@@ -81,23 +81,25 @@ def test_a_clock_that_is_behind_is_set_right_by_sessions_that_others_saw_and_tol
     assert abs(second["clock_offset_ms"] - behind_ms) <= second["clock_error_ms"] < 200
 
 
-def test_clients_that_come_back_with_their_sessions_are_not_taken_for_clocks_that_differ(tmp_path: Path) -> None:
+def test_reconnecting_clients_are_not_mistaken_for_clock_skew(tmp_path: Path) -> None:
     server, client = "", ""
     for number, back_s in enumerate((40, 61, 95, 33, 70)):
         session = f"0x10000{number}"
         opened = at("13:00:00") + timedelta(seconds=3 * number)
-        server += zookeeper(opened, 1, "CommitProcessor:1:LeaderSessionTracker@104", f"Committing global session {session}")
+        server += zookeeper_line(
+            opened, 1, "CommitProcessor:1:LeaderSessionTracker@104", f"Committing global session {session}"
+        )
         words = (
             f"Session establishment complete on server zk2/10.0.0.2:2181, session id = {session}, negotiated timeout = 10000"
         )
-        client += flink(opened + timedelta(seconds=back_s), words, "org.apache.zookeeper.ClientCnxn")
-        files = written(tmp_path, server=server, client=client)
-        assert asked(*files).diagnoses == (), f"after {number + 1} sessions"
+        client += flink_line(opened + timedelta(seconds=back_s), words, "org.apache.zookeeper.ClientCnxn")
+        files = write_logs(tmp_path, server=server, client=client)
+        assert explain_logs(*files).diagnoses == (), f"after {number + 1} sessions"
 
 
-def test_a_report_in_prose_with_times_of_day_gives_the_resurrected_and_the_starved_job_by_id(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, report=RESURRECTION)
-    answer = asked(file).json()
+def test_quoted_report_with_times_of_day_names_the_resurrected_and_the_starved_job(tmp_path: Path) -> None:
+    (file,) = write_logs(tmp_path, report=RESURRECTION)
+    answer = explain_logs(file).as_json()
     found = {one["signature"]: one for one in answer["diagnoses"]}
     assert set(found) == {
         "zk-follower-partitioned",
@@ -111,20 +113,20 @@ def test_a_report_in_prose_with_times_of_day_gives_the_resurrected_and_the_starv
     assert JOB_ALIVE in found["slot-starvation-loop"]["title"]
     assert found["job-resurrected"]["chain"][0]["component"] == "zookeeper 1"
     *_, taken, starved = found["slot-starvation-loop"]["chain"]
-    assert JOB_OLD in taken["event"], "a job does not take its own room"
+    assert JOB_OLD in taken["event"], "a job is not starved by itself"
     assert JOB_ALIVE in starved["event"]
-    assert found["job-resurrected"]["start"].startswith("2026-03-04T10:04:5"), "the day is that of the checkpoint"
+    assert found["job-resurrected"]["start"].startswith("2026-03-04T10:04:5"), "the day is inferred from the checkpoint"
 
 
-def test_lines_that_were_quoted_out_of_order_are_told_in_order_from_the_loss_of_the_connection(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, report=OUT_OF_ORDER)
-    answer = asked(file)
-    (found,) = answer.json()["diagnoses"]
+def test_lines_quoted_out_of_order_are_sorted_by_time(tmp_path: Path) -> None:
+    (file,) = write_logs(tmp_path, report=OUT_OF_ORDER)
+    answer = explain_logs(file)
+    (found,) = answer.as_json()["diagnoses"]
     assert found["signature"] == "zk-connection-lost"
-    assert found["start"] == "2026-03-04T02:47:44.519", "fifteen seconds before the line that tells of it"
-    begins = [one.begin_ms for one in answer.happenings]
+    assert found["start"] == "2026-03-04T02:47:44.519", "fifteen seconds before the line that reports it"
+    begins = [one.begin_ms for one in answer.occurrences]
     assert begins == sorted(begins)
-    assert [one.kind for one in answer.happenings] == [
+    assert [one.kind for one in answer.occurrences] == [
         "connection-lost",
         "workers-lost",
         "client-disconnected",
@@ -132,9 +134,9 @@ def test_lines_that_were_quoted_out_of_order_are_told_in_order_from_the_loss_of_
     ]
 
 
-def test_a_consumer_that_lost_its_place_is_traced_to_the_broker_across_time_zones(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, report=RESET)
-    answer = asked(file).json()
+def test_offset_reset_is_traced_to_the_broker_across_time_zones(tmp_path: Path) -> None:
+    (file,) = write_logs(tmp_path, report=RESET)
+    answer = explain_logs(file).as_json()
     found = {one["signature"]: one for one in answer["diagnoses"]}
     assert {"kafka-broker-session-lost", "kafka-offset-reset"} <= set(found)
     reset = found["kafka-offset-reset"]
@@ -144,40 +146,40 @@ def test_a_consumer_that_lost_its_place_is_traced_to_the_broker_across_time_zone
     assert any("+7 h" in note for note in answer["notes"])
 
 
-def test_a_text_without_log_lines_says_so(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, report=NO_LOGS)
-    answer = asked(file).json()
+def test_text_without_log_lines_is_reported(tmp_path: Path) -> None:
+    (file,) = write_logs(tmp_path, report=NO_LOGS)
+    answer = explain_logs(file).as_json()
     assert answer["diagnoses"] == []
     assert "no log lines" in answer["summary"]
     assert answer["counts"]["unparsed_lines"] == answer["counts"]["lines"]
 
 
-def test_an_ensemble_that_is_started_as_a_whole_again_and_again_is_no_rolling_restart(tmp_path: Path) -> None:
+def test_restarts_of_the_whole_ensemble_are_not_a_rolling_restart(tmp_path: Path) -> None:
     def started(server: int, *minutes: float) -> str:
         begin = at("13:00:00")
         words, thread = f"Starting quorum peer, myid={server}", "main:QuorumPeerMain@163"
         moments = [begin + timedelta(minutes=minute, milliseconds=300 * server) for minute in minutes]
-        return "".join(zookeeper(moment, server, thread, words) for moment in moments)
+        return "".join(zookeeper_line(moment, server, thread, words) for moment in moments)
 
     together = {f"zk{server}": started(server, 0, 10, 20, 200) for server in (1, 2, 3)}
-    assert {one.signature for one in asked(*written(tmp_path, **together)).diagnoses} == {"zk-quorum-lost"}
+    assert {one.signature for one in explain_logs(*write_logs(tmp_path, **together)).diagnoses} == {"zk-quorum-lost"}
     one_by_one = {f"zk{server}": started(server, 0, 10 + server) for server in (1, 2, 3)}
-    (found,) = asked(*written(tmp_path, **one_by_one)).json()["diagnoses"]
+    (found,) = explain_logs(*write_logs(tmp_path, **one_by_one)).as_json()["diagnoses"]
     assert found["title"] == "3 ZooKeeper servers were restarted one after the other"
     assert found["start"] == "2026-03-04T13:11:00.300"
 
 
 def test_healthy_servers_have_no_diagnosis(tmp_path: Path) -> None:
-    files = written(tmp_path, **{f"zk{server}": quiet(server, at("13:00:00")) for server in (1, 2, 3)})
-    answer = asked(*files).json()
+    files = write_logs(tmp_path, **{f"zk{server}": healthy_log(server, at("13:00:00")) for server in (1, 2, 3)})
+    answer = explain_logs(*files).as_json()
     assert answer["diagnoses"] == []
     assert "Nothing" in answer["summary"]
 
 
-def test_every_piece_of_evidence_is_where_it_is_said_to_be(tmp_path: Path) -> None:
+def test_evidence_has_correct_offsets_and_line_numbers(tmp_path: Path) -> None:
     for name, text in (("a", RESURRECTION), ("b", OUT_OF_ORDER), ("c", RESET)):
-        (file,) = written(tmp_path, **{name: text})
-        for diagnosis in asked(file).json()["diagnoses"]:
+        (file,) = write_logs(tmp_path, **{name: text})
+        for diagnosis in explain_logs(file).as_json()["diagnoses"]:
             for evidence in diagnosis["evidence"]:
                 line = text.splitlines()[evidence["line"] - 1]
                 assert evidence["text"] == line.strip()

@@ -1,21 +1,21 @@
-"""The whole of `explain`, without Spark: every range is scanned here."""
+"""Run `explain` in this process, without Spark."""
 
 from pathlib import Path
 
-from holdfast.explain.analyze import answer
-from holdfast.explain.inputs import inputs
-from holdfast.explain.library import library
-from holdfast.explain.range_scan import scan
+from holdfast.explain.analyze import analyze
+from holdfast.explain.inputs import find_inputs
+from holdfast.explain.library import load_library
+from holdfast.explain.range_scan import scan_ranges
 from holdfast.explain.report.answer import Answer
-from holdfast.explain.scan.ranges import tasks
-from holdfast.explain.timeline.merge import Gathered, gathered
+from holdfast.explain.scan.ranges import plan_tasks
+from holdfast.explain.timeline.merge import MergedScan, merge_scans
 
 
-def read(*paths: Path | str, compiled: bool = False) -> Gathered:
-    files = inputs([str(path) for path in paths])
-    known = library()
-    return gathered(files, [scan(task, known, compiled=compiled) for task in tasks(files)])
+def scan_files(*paths: Path | str, compiled: bool = False) -> MergedScan:
+    files = find_inputs([str(path) for path in paths])
+    library = load_library()
+    return merge_scans(files, [scan_ranges(task, library, compiled=compiled) for task in plan_tasks(files)])
 
 
-def asked(*paths: Path | str) -> Answer:
-    return answer(read(*paths), library())
+def explain_logs(*paths: Path | str) -> Answer:
+    return analyze(scan_files(*paths), load_library())

@@ -1,16 +1,16 @@
-"""Fixtures that the conftest files of several folders import."""
+"""Fixtures that several conftest files import."""
 
 from pathlib import Path
 
 import pytest
 
-from holdfast.zk.embedded import Server
-from tests.harness.prepared_cluster import LaidOut
+from holdfast.zk.embedded import ZooKeeperServer
+from tests.harness.prepared_cluster import PreparedCluster
 
 
 @pytest.fixture
-def cluster(server: Server, root: str, tmp_path: Path) -> LaidOut:
+def cluster(server: ZooKeeperServer, root: str, tmp_path: Path) -> PreparedCluster:
     """Create a cluster whose znodes the test writes itself, on a real ZooKeeper server."""
-    cluster = LaidOut(server.client_port, root, tmp_path / "storage")
-    cluster.found()
+    cluster = PreparedCluster(server.client_port, root, tmp_path / "storage")
+    cluster.create_skeleton()
     return cluster

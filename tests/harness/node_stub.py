@@ -1,4 +1,4 @@
-"""As much of a node as it takes to be asked for logs: the real routes behind the real server, on a thread."""
+"""Log API of a node: the real routes and the real server, in a thread."""
 
 import contextlib
 import threading
@@ -10,12 +10,12 @@ from starlette.applications import Starlette
 
 from holdfast.api import app as http
 from holdfast.api.log_routes import routes
-from tests.harness.waiting import eventually
+from tests.harness.waiting import wait_until
 
 
 @dataclass
-class Attempts:
-    """The attempts of a node, on disk."""
+class AttemptFiles:
+    """Directory with the attempts of a node."""
 
     root: Path
 
@@ -30,7 +30,7 @@ class Attempts:
             file.write(data)
 
     def rotate(self, job: str, attempt: int, *, files: int = 3) -> None:
-        """As a runner does it, the oldest dropped."""
+        """Rotate the log like a runner, and drop the oldest file."""
         log = self.directory(job, attempt) / "driver.log"
         names = [log, *(log.with_name(f"driver.log.{number}") for number in range(1, files))]
         names[-1].unlink(missing_ok=True)
@@ -44,15 +44,15 @@ class Attempts:
 
 
 @contextlib.contextmanager
-def serving(attempts: Attempts, secret: str | None, *, port: int = 0) -> Iterator[str]:
-    """Its address."""
-    listener = http.listen("127.0.0.1", port)
-    server = http.server(Starlette(routes=list(routes(attempts.root, lambda: secret))))
+def serve_logs(attempts: AttemptFiles, secret: str | None, *, port: int = 0) -> Iterator[str]:
+    """Serve the logs, and yield the address."""
+    listener = http.open_listener("127.0.0.1", port)
+    server = http.build_server(Starlette(routes=list(routes(attempts.root, lambda: secret))))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        eventually(lambda: server.started, 30, "it serves")
-        yield http.address_of(listener)
+        wait_until(lambda: server.started, 30, "the server is started")
+        yield http.listener_url(listener)
     finally:
         server.should_exit = True
         thread.join(30)

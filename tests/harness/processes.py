@@ -1,12 +1,12 @@
-"""Code in processes of its own: to be killed, starved, or stripped of root's powers."""
+"""Run Python code in separate processes: to kill them, limit their disk, or drop root's capabilities."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-# Even root is then bound by the modes of files. It holds from the next exec on.
-_DROP_POWERS = """
+# Without these capabilities file modes also apply to root, from the next exec on.
+_DROP_CAPABILITIES = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -15,62 +15,62 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-def python(code: str, *arguments: object) -> list[str]:
+def python_command(code: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
-def start(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> "subprocess.Popen[str]":
+def start_python(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> "subprocess.Popen[str]":
     pipe = subprocess.PIPE
-    return subprocess.Popen(python(code, *arguments), stdin=pipe, stdout=pipe, text=True, pass_fds=pass_fds)
+    return subprocess.Popen(python_command(code, *arguments), stdin=pipe, stdout=pipe, text=True, pass_fds=pass_fds)
 
 
-def run(code: str, *arguments: object) -> str:
-    """What it printed. Fails if it failed."""
-    done = subprocess.run(python(code, *arguments), capture_output=True, text=True, timeout=120, check=False)
+def run_python(code: str, *arguments: object) -> str:
+    """Run the code and return its output. Raises AssertionError if it fails."""
+    done = subprocess.run(python_command(code, *arguments), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def run_as_anybody(code: str, *arguments: object) -> str:
-    """Bound by the modes of files, as everybody but root always is."""
+def run_without_root_powers(code: str, *arguments: object) -> str:
+    """Run the code as a process to which file modes apply, even if the tests run as root."""
     if os.geteuid() != 0:
-        return run(code, *arguments)
-    return run(_DROP_POWERS, "-c", code, *arguments)
+        return run_python(code, *arguments)
+    return run_python(_DROP_CAPABILITIES, "-c", code, *arguments)
 
 
 def run_on_small_disk(code: str, disk: Path, *arguments: object) -> str:
-    """With a file system of one megabyte at `disk`, seen by that process alone.
+    """Run the code with a file system of one megabyte mounted at `disk`, in its own mount namespace.
 
-    Where nobody may mount, not even in a user namespace, the kernel's limit on the size of files takes the disk's place.
+    If mounting is not permitted, not even in a user namespace, a limit on the file size replaces the small disk.
     """
     disk.mkdir(exist_ok=True)
-    mounting = ["sh", "-c", 'mount -t tmpfs -o size=1m none "$0" && exec "$@"', str(disk)]
+    mount = ["sh", "-c", 'mount -t tmpfs -o size=1m none "$0" && exec "$@"', str(disk)]
     for unshare in (["unshare", "-m"], ["unshare", "-U", "-r", "-m"]):
         try:
-            possible = subprocess.run([*unshare, *mounting, "true"], capture_output=True, check=False).returncode == 0
+            can_mount = subprocess.run([*unshare, *mount, "true"], capture_output=True, check=False).returncode == 0
         except FileNotFoundError:
-            possible = False
-        if possible:
-            command = [*unshare, *mounting, *python(code, disk, *arguments)]
+            can_mount = False
+        if can_mount:
+            command = [*unshare, *mount, *python_command(code, disk, *arguments)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             assert done.returncode == 0, done.stderr
             return done.stdout.strip()
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
-    return run(limit + code, disk, *arguments)
+    return run_python(limit + code, disk, *arguments)
 
 
-def children(pid: int) -> list[int]:
-    found: list[int] = []
+def child_pids(pid: int) -> list[int]:
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            found += map(int, (task / "children").read_text().split())
+            pids += map(int, (task / "children").read_text().split())
         except FileNotFoundError:
             continue
-    return found
+    return pids
 
 
 def has_socket(pid: int) -> bool:
     try:
         return any(os.readlink(entry).startswith("socket:") for entry in Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # one was closed meanwhile
+    except OSError:  # a descriptor was closed meanwhile
         return False

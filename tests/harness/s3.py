@@ -1,4 +1,4 @@
-"""A real S3 server (moto's) in a process of its own, spoken to by plain HTTP, so that tests see what is really stored."""
+"""Real S3 server (moto) in a subprocess. Tests access it with plain HTTP to see the stored objects."""
 
 import re
 import subprocess
@@ -13,21 +13,21 @@ from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
-sys.stdin.read()  # until whoever started it closes this, or dies
+sys.stdin.read()  # exits when the parent closes the pipe or exits
 """
 _PREFIX = "pre/fix"
-_CREDENTIAL = "somebody/20260101/us-east-1/s3/aws4_request"
+_CREDENTIAL = "tester/20260101/us-east-1/s3/aws4_request"
 _HEADERS = {
-    # The server looks who signed, and not whether the signature is right.
+    # The server reads the signer's name and does not verify the signature.
     "Authorization": f"AWS4-HMAC-SHA256 Credential={_CREDENTIAL}, SignedHeaders=host, Signature=0",
-    "Content-Type": "application/octet-stream",  # anything else would be taken for a form
+    "Content-Type": "application/octet-stream",  # the server would parse any other type as a form
 }
 
 
 class S3Server:
     environment: ClassVar = {
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "something",
+        "AWS_ACCESS_KEY_ID": "tester",
+        "AWS_SECRET_ACCESS_KEY": "test-secret",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
 
@@ -43,7 +43,7 @@ class S3Server:
         self.process.kill()
         self.process.communicate()
 
-    def bucket(self, name: str) -> "Bucket":
+    def create_bucket(self, name: str) -> "Bucket":
         bucket = Bucket(self, name)
         bucket.request("PUT", "")
         return bucket
@@ -73,11 +73,11 @@ class Bucket:
                 return None
             raise
 
-    def names(self, folder: str) -> list[str]:
-        """Of the objects, without the marker of the folder itself."""
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names of the objects in a folder, without the folder's own marker object."""
         prefix = f"{_PREFIX}/{folder}/"
         found = re.findall(rb"<Key>([^<]*)</Key>", self.request("GET", f"?list-type=2&prefix={prefix}"))
         return sorted(key.decode().removeprefix(prefix) for key in found if key.decode() != prefix)
 
-    def uploads_under_way(self) -> int:
+    def count_unfinished_uploads(self) -> int:
         return self.request("GET", "?uploads").count(b"<UploadId>")

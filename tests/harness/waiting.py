@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a deadline. No test sleeps and hopes."""
+"""Waiting for a condition with a deadline, instead of sleeping for a fixed time."""
 
 import asyncio
 import time
@@ -9,8 +9,8 @@ POLL_S = 0.02
 T = TypeVar("T")
 
 
-def eventually(predicate: Callable[[], T], within_s: float, what: str, *, every_s: float = POLL_S) -> T:
-    """The first true value of the predicate; fails, saying what was waited for, if there is none in time."""
+def wait_until(predicate: Callable[[], T | None], within_s: float, what: str, *, every_s: float = POLL_S) -> T:
+    """Poll the predicate and return its first true value. Raise AssertionError, naming `what`, after `within_s`."""
     deadline = time.monotonic() + within_s
     while True:
         value = predicate()
@@ -21,8 +21,8 @@ def eventually(predicate: Callable[[], T], within_s: float, what: str, *, every_
         time.sleep(every_s)
 
 
-async def soon(predicate: Callable[[], T], within_s: float, what: str) -> T:
-    """The same for a coroutine."""
+async def wait_until_async(predicate: Callable[[], T | None], within_s: float, what: str) -> T:
+    """Like `wait_until`, without blocking the event loop."""
     deadline = time.monotonic() + within_s
     while True:
         value = predicate()

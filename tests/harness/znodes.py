@@ -1,4 +1,4 @@
-"""In-memory znodes with the reading half of `holdfast.zk.session.client.Client`. No sessions, no watches."""
+"""In-memory implementation of `holdfast.zk.session.client.Client`, without sessions and watches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,65 +8,66 @@ from holdfast.zk.session.client import (
     BadVersion,
     Check,
     Committed,
+    ConnectionState,
     Create,
     Delete,
-    Found,
     NoNode,
     Operation,
     Read,
+    ReadResult,
     Rejected,
     SessionId,
     SetData,
     Stat,
-    State,
     Znode,
 )
 
 OWNER = 7
-"""The session that holds what is made ephemeral here."""
+"""Session that owns the ephemeral znodes."""
 
 
 @dataclass
-class Znodes:
-    """Implements the protocol. A test lays out the znodes first, and may look at what was asked for."""
+class InMemoryZnodes:
+    """Client without sessions and watches. A test creates the znodes first and can inspect the recorded calls."""
 
-    held: dict[str, Znode] = field(default_factory=dict)
+    znodes: dict[str, Znode] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    state: State = State.CONNECTED
+    state: ConnectionState = ConnectionState.CONNECTED
     session: SessionId | None = None
     timeout_s: float = 15.0
-    ended_because: str = ""
+    end_reason: str = ""
+    connection_problem: str = ""
     sequence: int = 0
 
-    def put(self, path: str, data: bytes = b"", *, version: int = 0, owner: int = 0) -> "Znodes":
-        self.held[path] = Znode(data, Stat(version, created_zxid=1, created_ms=1, owner=owner))
+    def put(self, path: str, data: bytes = b"", *, version: int = 0, owner: int = 0) -> "InMemoryZnodes":
+        self.znodes[path] = Znode(data, Stat(version, created_zxid=1, created_ms=1, ephemeral_owner=owner))
         return self
 
     async def get(self, path: str, *, watch: bool = False) -> Znode:
         self.calls.append(f"get {path}")
-        if path not in self.held:
-            raise NoNode(f"{path} is not there")
-        return self.held[path]
+        if path not in self.znodes:
+            raise NoNode(f"{path} does not exist")
+        return self.znodes[path]
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         self.calls.append(f"exists {path}")
-        return self.held[path].stat if path in self.held else None
+        return self.znodes[path].stat if path in self.znodes else None
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         self.calls.append(f"children {path}")
-        if path not in self.held:
-            raise NoNode(f"{path} is not there")
-        # Last made, first told: ZooKeeper promises no order.
-        return [name.removeprefix(f"{path}/") for name in reversed(self.held) if name.rpartition("/")[0] == path]
+        if path not in self.znodes:
+            raise NoNode(f"{path} does not exist")
+        # In reverse order of creation: ZooKeeper guarantees no order.
+        return [name.removeprefix(f"{path}/") for name in reversed(self.znodes) if name.rpartition("/")[0] == path]
 
-    async def read(self, reads: Sequence[Read]) -> list[Found]:
-        found: list[Found] = []
+    async def read_many(self, reads: Sequence[Read]) -> list[ReadResult]:
+        found: list[ReadResult] = []
         for read in reads:
-            there = read.path in self.held
-            found.append(await (self.children if read.children else self.get)(read.path) if there else None)
+            exists = read.path in self.znodes
+            found.append(await (self.children if read.children else self.get)(read.path) if exists else None)
         return found
 
-    def take_fired(self) -> set[str]:
+    def take_fired_paths(self) -> set[str]:
         return set()
 
     async def sync(self, path: str) -> None:
@@ -74,16 +75,16 @@ class Znodes:
 
     async def commit(self, operations: Sequence[Operation]) -> Committed | Rejected:
         for index, operation in enumerate(operations):
-            if (error := self._objection(operation)) is not None:
+            if (error := self._find_conflict(operation)) is not None:
                 return Rejected(index, error)
         return Committed(tuple(self._apply(operation) for operation in operations))
 
-    def _objection(self, operation: Operation) -> Conflict | None:
+    def _find_conflict(self, operation: Operation) -> Conflict | None:
         if isinstance(operation, Create):
             return None
-        if operation.path not in self.held:
-            return NoNode(f"{operation.path} is not there")
-        return None if self.held[operation.path].stat.version == operation.version else BadVersion(operation.path)
+        if operation.path not in self.znodes:
+            return NoNode(f"{operation.path} does not exist")
+        return None if self.znodes[operation.path].stat.version == operation.version else BadVersion(operation.path)
 
     def _apply(self, operation: Operation) -> str | Stat | None:
         match operation:
@@ -93,12 +94,12 @@ class Znodes:
                 self.put(name, data, owner=OWNER if ephemeral else 0)
                 return name
             case SetData(path, data, version):
-                return self.put(path, data, version=version + 1).held[path].stat
+                return self.put(path, data, version=version + 1).znodes[path].stat
             case Delete(path):
-                del self.held[path]
+                del self.znodes[path]
             case Check():
                 pass
         return None
 
     async def close(self) -> None:
-        self.state = State.ENDED
+        self.state = ConnectionState.ENDED

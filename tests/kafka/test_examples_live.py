@@ -1,4 +1,4 @@
-"""The Kafka-to-Kafka example: a batch that is written twice is in the topic twice, and is read once."""
+"""Kafka-to-Kafka example: a repeated batch is in the topic twice, and is read once."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from bench.spark import environment, spark_submit
-from tests.harness.cluster.jobs import FIRST_BATCH_S, SPARK, until
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SPARK_CONF, poll_until
 from tests.harness.kafka.brokers import Brokers
 from tests.harness.kafka.jars import connector_jars
 from tests.harness.kafka.topic import Topic
@@ -23,10 +23,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "kafka"
 
 
 @contextlib.contextmanager
-def running(script: str, directory: Path, *arguments: str) -> Iterator[None]:
-    """By a bare spark-submit, and killed at the end, as by a crash."""
+def run_script(script: str, directory: Path, *arguments: str) -> Iterator[None]:
+    """Run a script with spark-submit, and kill it at the end."""
     conf = {
-        **SPARK,
+        **SPARK_CONF,
         "spark.jars": ",".join(map(str, connector_jars())),
         "spark.sql.streaming.checkpointLocation": str(directory),
     }
@@ -43,26 +43,26 @@ def running(script: str, directory: Path, *arguments: str) -> Iterator[None]:
         process.wait()
 
 
-def lose_the_newest_commit(checkpoint: Path) -> None:
-    """As a driver leaves it that was killed between its batch and the commit of it."""
+def drop_newest_commit(checkpoint: Path) -> None:
+    """Delete the newest commit, as if the driver was killed between a batch and its commit."""
     (commits,) = checkpoint.glob("**/commits")
     newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     for name in (str(newest), f".{newest}.crc"):
         (commits / name).unlink(missing_ok=True)
 
 
-def committed(checkpoint: Path) -> int:
+def count_commits(checkpoint: Path) -> int:
     return sum(1 for path in checkpoint.glob("**/commits/*") if path.name.isdigit())
 
 
-def read(output: Path) -> Counter[str]:
+def read_output(output: Path) -> Counter[str]:
     files = output.glob("batch=*/*.parquet")
     return Counter(
         value for file in files for value in pyarrow.parquet.read_table(file, columns=["value"])["value"].to_pylist()
     )
 
 
-def test_a_record_that_is_written_twice_is_read_once(kraft: Brokers, tmp_path: Path) -> None:
+def test_record_that_is_written_twice_is_read_once(kraft: Brokers, tmp_path: Path) -> None:
     orders, clean = Topic(kraft), Topic(kraft)
     orders.create([1, 2], [2, 3])
     clean.create([2, 3], [3, 1])
@@ -71,20 +71,30 @@ def test_a_record_that_is_written_twice_is_read_once(kraft: Brokers, tmp_path: P
     reading.mkdir()
     arguments = ("--servers", orders.bootstrap, "--from", orders.name, "--to", clean.name)
 
-    def there() -> int:
+    def written_records() -> int:
         return sum(len(clean.records(number)) for number in (0, 1))
 
     orders.write(30, 0)
     orders.write(30, 1)
-    with running("orders_to_kafka.py", checkpoint, *arguments):
-        until(lambda: there() >= 60 and committed(checkpoint) > 0, FIRST_BATCH_S, "60 records are written", every_s=1)
-    lose_the_newest_commit(checkpoint)
+    with run_script("orders_to_kafka.py", checkpoint, *arguments):
+        poll_until(
+            lambda: written_records() >= 60 and count_commits(checkpoint) > 0,
+            FIRST_BATCH_S,
+            "60 records are written",
+            interval_s=1,
+        )
+    drop_newest_commit(checkpoint)
     orders.write(5, 0)
-    with running("orders_to_kafka.py", checkpoint, *arguments):
-        until(lambda: there() >= 65 + 1 and committed(checkpoint) > 1, FIRST_BATCH_S, "the batch is written again", every_s=1)
-    assert there() > 65, "there are repeats"
-    told = ("--servers", clean.bootstrap, "--topic", clean.name, "--output", str(output))
-    with running("read_once.py", reading, *told):
-        until(lambda: sum(read(output).values()) >= 65, FIRST_BATCH_S, "all are read", every_s=1)
-        until(lambda: committed(reading) > 0, FIRST_BATCH_S, "and committed", every_s=1)
-    assert read(output) == Counter(str(number) for number in range(65)), "each once"
+    with run_script("orders_to_kafka.py", checkpoint, *arguments):
+        poll_until(
+            lambda: written_records() >= 65 + 1 and count_commits(checkpoint) > 1,
+            FIRST_BATCH_S,
+            "the batch is written again",
+            interval_s=1,
+        )
+    assert written_records() > 65, "some records are repeated"
+    reader_arguments = ("--servers", clean.bootstrap, "--topic", clean.name, "--output", str(output))
+    with run_script("read_once.py", reading, *reader_arguments):
+        poll_until(lambda: sum(read_output(output).values()) >= 65, FIRST_BATCH_S, "all are read", interval_s=1)
+        poll_until(lambda: count_commits(reading) > 0, FIRST_BATCH_S, "and committed", interval_s=1)
+    assert read_output(output) == Counter(str(number) for number in range(65)), "each once"

@@ -1,4 +1,4 @@
-"""Processes by pid and start time: a pid that was given to somebody else is nobody we know."""
+"""Identity of a process by pid and start time; a reused pid belongs to another process."""
 
 import contextlib
 import os
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.local.process_identity import ProcessName
-from tests.harness.waiting import eventually
+from holdfast.local.process_identity import ProcessIdentity
+from tests.harness.waiting import wait_until
 
-PID_THAT_CANNOT_BE = 2**22 + 1
+IMPOSSIBLE_PID = 2**22 + 1
 
 
 @contextlib.contextmanager
-def child(script: str = "") -> Iterator["subprocess.Popen[str]"]:
-    """A process that says `ready` once it has done what the script says, and then waits to be ended."""
+def start_child(script: str = "") -> Iterator["subprocess.Popen[str]"]:
+    """Start a process that runs the script, prints `ready` and waits. Kill it at the end of the block."""
     program = f"import signal, sys\n{script}\nprint('ready', flush=True)\nsignal.pause()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -29,89 +29,89 @@ def child(script: str = "") -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def name_of(process: "subprocess.Popen[str]") -> ProcessName:
-    name = ProcessName.of(process.pid)
-    assert name is not None
-    return name
+def identity_of(process: "subprocess.Popen[str]") -> ProcessIdentity:
+    identity = ProcessIdentity.read(process.pid)
+    assert identity is not None
+    return identity
 
 
-def state_of(pid: int) -> str:
+def read_state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_a_living_process_has_a_name_that_stays() -> None:
-    own = ProcessName.of(os.getpid())
+def test_identity_of_a_running_process_is_stable() -> None:
+    own = ProcessIdentity.read(os.getpid())
     assert own is not None
-    assert own.alive
-    assert ProcessName.of(os.getpid()) == own
+    assert own.is_alive
+    assert ProcessIdentity.read(os.getpid()) == own
 
 
-def test_processes_started_later_have_later_names() -> None:
-    own = ProcessName.of(os.getpid())
-    with child() as process:
+def test_later_process_has_a_later_start_time() -> None:
+    own = ProcessIdentity.read(os.getpid())
+    with start_child() as process:
         assert own is not None
-        assert name_of(process).started >= own.started
+        assert identity_of(process).started >= own.started
 
 
-@pytest.mark.parametrize("pid", [0, PID_THAT_CANNOT_BE])
-def test_no_process_has_no_name(pid: int) -> None:
-    assert ProcessName.of(pid) is None
-    assert not ProcessName(pid, 0).alive
+@pytest.mark.parametrize("pid", [0, IMPOSSIBLE_PID])
+def test_missing_process_has_no_identity(pid: int) -> None:
+    assert ProcessIdentity.read(pid) is None
+    assert not ProcessIdentity(pid, 0).is_alive
 
 
-def test_a_pid_that_was_given_to_another_process_is_not_the_one_that_was_meant() -> None:
-    with child() as process:
-        now = name_of(process)
-        before = ProcessName(now.pid, now.started - 1)
-        assert not before.alive
-        assert not before.send(signal.SIGKILL)
-        assert process.poll() is None, "and the other process is left alone"
-        assert now.alive
+def test_reused_pid_gets_no_signal() -> None:
+    with start_child() as process:
+        current = identity_of(process)
+        previous = ProcessIdentity(current.pid, current.started - 1)
+        assert not previous.is_alive
+        assert not previous.send_signal(signal.SIGKILL)
+        assert process.poll() is None, "the current process got no signal"
+        assert current.is_alive
 
 
-def test_a_dead_process_that_nobody_has_waited_for_is_dead() -> None:
-    with child() as process:
-        name = name_of(process)
+def test_zombie_is_dead() -> None:
+    with start_child() as process:
+        identity = identity_of(process)
         process.kill()
-        eventually(lambda: state_of(process.pid) == "Z", 20, "its parent has not waited for it")
-        assert ProcessName.of(process.pid) is None
-        assert not name.alive
-        assert not name.send(signal.SIGTERM)
+        wait_until(lambda: read_state(process.pid) == "Z", 20, "the process is a zombie")
+        assert ProcessIdentity.read(process.pid) is None
+        assert not identity.is_alive
+        assert not identity.send_signal(signal.SIGTERM)
 
 
-def test_a_dead_process_that_was_waited_for_is_dead() -> None:
-    with child() as process:
-        name = name_of(process)
+def test_reaped_process_is_dead() -> None:
+    with start_child() as process:
+        identity = identity_of(process)
         process.kill()
         process.wait()
-        assert not name.alive
-        assert not name.send(signal.SIGTERM)
+        assert not identity.is_alive
+        assert not identity.send_signal(signal.SIGTERM)
 
 
-def test_a_paused_process_is_alive() -> None:
-    with child() as process:
-        name = name_of(process)
-        assert name.send(signal.SIGSTOP)
-        eventually(lambda: state_of(process.pid) == "T", 20, "it is paused")
-        assert name.alive
+def test_paused_process_is_alive() -> None:
+    with start_child() as process:
+        identity = identity_of(process)
+        assert identity.send_signal(signal.SIGSTOP)
+        wait_until(lambda: read_state(process.pid) == "T", 20, "the process is paused")
+        assert identity.is_alive
 
 
-def test_a_signal_reaches_the_process_it_was_meant_for() -> None:
-    with child("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))") as process:
-        assert name_of(process).send(signal.SIGTERM)
+def test_signal_reaches_the_process() -> None:
+    with start_child("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))") as process:
+        assert identity_of(process).send_signal(signal.SIGTERM)
         assert process.wait(20) == 7
 
 
 @pytest.mark.parametrize("comm", [") Z 1 (", "a b c", "))) 0 0"])
-def test_a_process_may_call_itself_what_it_likes(comm: str) -> None:
-    with child(f"open('/proc/self/comm', 'w').write({comm!r})") as process:
+def test_command_name_with_special_characters_is_parsed(comm: str) -> None:
+    with start_child(f"open('/proc/self/comm', 'w').write({comm!r})") as process:
         assert f"({comm})" in Path(f"/proc/{process.pid}/stat").read_text()
-        name = name_of(process)
-        assert name.alive
-        assert name.started > 0
+        identity = identity_of(process)
+        assert identity.is_alive
+        assert identity.started > 0
 
 
 @pytest.mark.parametrize("pid", [0, -1])
-def test_a_number_that_is_no_pid_gets_no_signal(pid: int) -> None:
-    """What `holdfast down` makes of a cluster.json without a supervisor."""
-    assert not ProcessName(pid, 0).send(signal.SIGTERM)
+def test_invalid_pid_gets_no_signal(pid: int) -> None:
+    """`holdfast down` uses these values for a cluster.json without a supervisor."""
+    assert not ProcessIdentity(pid, 0).send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The node's event log."""
+"""Event log of a node."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ def event(number: int, reason: str = "attempt 2 läuft auf n1") -> Event:
     return Event(number, 1_769_860_800.1234, Phase.RUNNING, reason, Attempt(2), NodeId("n1"), Epoch(7))
 
 
-def test_a_line_has_what_the_manual_says(tmp_path: Path) -> None:
+def test_line_has_the_documented_fields(tmp_path: Path) -> None:
     EventLog(tmp_path / "events.jsonl").append(JobId("j1"), event(4))
     (line,) = (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()
     fields = json.loads(line)
@@ -32,7 +32,7 @@ def test_a_line_has_what_the_manual_says(tmp_path: Path) -> None:
     assert list(json.loads(example)) == list(fields)
 
 
-def test_the_log_is_bounded_and_loses_the_oldest_first(tmp_path: Path) -> None:
+def test_log_is_bounded_and_drops_the_oldest_events(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl", file_bytes_max=1000)
     for number in range(200):
         log.append(JobId("j1"), event(number))
@@ -42,5 +42,5 @@ def test_the_log_is_bounded_and_loses_the_oldest_first(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])["number"] == 199
 
 
-def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path) -> None:
-    EventLog(tmp_path / "gone" / "events.jsonl").append(JobId("j1"), event(1))
+def test_write_error_is_ignored(tmp_path: Path) -> None:
+    EventLog(tmp_path / "missing" / "events.jsonl").append(JobId("j1"), event(1))

@@ -1,4 +1,4 @@
-"""The guard, with real processes. Its agents here are small scripts that do what agents do at their worst."""
+"""Guard with real processes. The agents are small scripts that hang, crash or ignore signals."""
 
 import contextlib
 import json
@@ -12,14 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.local.process_identity import ProcessName
-from tests.harness.waiting import eventually
+from holdfast.local.process_identity import ProcessIdentity
+from tests.harness.waiting import wait_until
 
-GUARD = "import sys; from pathlib import Path; from holdfast.node import guard; guard.SILENCE_S_MIN = 2; guard.STOP_S = 2; "
-GUARD += "sys.exit(guard.Guard(Path(sys.argv[1]), sys.argv[2:]).run())"
+GUARD = """
+import sys
+from pathlib import Path
+from holdfast.node import guard
+guard.SILENCE_LIMIT_S_MIN = guard.STOP_TIMEOUT_S = 2
+sys.exit(guard.Guard(Path(sys.argv[1]), sys.argv[2:]).run())
+"""
+PRELUDE = """
+import os, signal, sys, time
+open('agent-pids', 'a').write(f'{os.getpid()} ')
+fd = int(os.environ['HOLDFAST_GUARD_FD'])
+"""
 
 
-class Guarded:
+class RunningGuard:
     def __init__(self, directory: Path, process: subprocess.Popen[str]) -> None:
         self.directory = directory
         self.process = process
@@ -31,11 +41,11 @@ class Guarded:
         return None
 
     def running_agent(self) -> int:
-        """The pid of an agent that has got as far as its own first words."""
-        return eventually(lambda: self.agent() if self.lives() else None, 20, "an agent runs") or 0
+        """Return the pid of the agent, once it has started its script."""
+        return wait_until(lambda: self.agent() if self.agent_pids() else None, 20, "an agent runs") or 0
 
-    def lives(self) -> list[str]:
-        file = self.directory / "lives"
+    def agent_pids(self) -> list[str]:
+        file = self.directory / "agent-pids"
         return file.read_text().split() if file.exists() else []
 
     def events(self) -> list[str]:
@@ -45,12 +55,9 @@ class Guarded:
 
 
 @contextlib.contextmanager
-def guarded(directory: Path, agent: str) -> Iterator[Guarded]:
+def start_guard(directory: Path, agent: str) -> Iterator[RunningGuard]:
     script = directory / "agent.py"
-    prelude = (
-        "import os, signal, sys, time; open('lives', 'a').write(f'{os.getpid()} '); fd = int(os.environ['HOLDFAST_GUARD_FD'])"
-    )
-    script.write_text(f"{prelude}\n{textwrap.dedent(agent)}")
+    script.write_text(f"{PRELUDE}\n{textwrap.dedent(agent)}")
     process = subprocess.Popen(
         [sys.executable, "-c", GUARD, str(directory), sys.executable, str(script)],
         cwd=directory,
@@ -60,75 +67,77 @@ def guarded(directory: Path, agent: str) -> Iterator[Guarded]:
     assert process.stderr is not None
     with process.stderr:
         try:
-            yield Guarded(directory, process)
+            yield RunningGuard(directory, process)
         finally:
             process.kill()
             process.wait()
-            # These agents do not notice that their guard is gone. Real ones do.
-            for pid in Guarded(directory, process).lives():
+            # Unlike real agents, these scripts do not exit with their guard.
+            for pid in RunningGuard(directory, process).agent_pids():
                 with contextlib.suppress(OSError):
                     if str(script) in Path(f"/proc/{pid}/cmdline").read_text():
                         os.kill(int(pid), signal.SIGKILL)
 
 
-ALIVE = "while True: os.write(fd, b'.'); time.sleep(0.2)"
+SEND_HEARTBEATS = "while True: os.write(fd, b'.'); time.sleep(0.2)"
 
 
-def test_an_agent_that_is_killed_is_replaced_at_once(tmp_path: Path) -> None:
-    with guarded(tmp_path, ALIVE) as guard:
+def test_killed_agent_is_replaced_at_once(tmp_path: Path) -> None:
+    with start_guard(tmp_path, SEND_HEARTBEATS) as guard:
         first = guard.running_agent()
         os.kill(first, signal.SIGKILL)
-        eventually(lambda: len(guard.lives()) == 2, 20, "a second agent")
+        wait_until(lambda: len(guard.agent_pids()) == 2, 20, "a second agent runs")
         assert guard.agent() not in (first, None)
 
 
-def test_an_agent_that_hangs_is_killed_and_replaced(tmp_path: Path) -> None:
-    """A library's threads keep a session alive while the event loop hangs: only signs of life from the loop count."""
-    with guarded(tmp_path, "time.sleep(600)") as guard:
-        eventually(lambda: len(guard.lives()) >= 2, 30, "the silent agent was replaced")
-        first = int(guard.lives()[0])
-        assert ProcessName.of(first) is None
+def test_hanging_agent_is_killed_and_replaced(tmp_path: Path) -> None:
+    """Only heartbeats of the event loop count: the threads of a library keep the session alive while the loop hangs."""
+    with start_guard(tmp_path, "time.sleep(600)") as guard:
+        wait_until(lambda: len(guard.agent_pids()) >= 2, 30, "the silent agent was replaced")
+        first = int(guard.agent_pids()[0])
+        assert ProcessIdentity.read(first) is None
 
 
-def test_the_end_of_the_stream_is_not_death(tmp_path: Path) -> None:
-    """An agent that closes its end lives on: taking it for dead would close a living session and start a second agent."""
+def test_agent_that_closes_its_socket_is_not_treated_as_dead(tmp_path: Path) -> None:
+    """Otherwise the guard would close the session of a running agent and start a second one."""
     agent = "os.close(fd); time.sleep(600)"
-    with guarded(tmp_path, f"open('closed', 'w'); {agent}") as guard:
+    with start_guard(tmp_path, f"open('closed', 'w'); {agent}") as guard:
         first = guard.running_agent()
-        eventually((tmp_path / "closed").exists, 20, "the agent has closed its end")
-        guard.process.send_signal(signal.SIGCHLD)  # wakes the guard: it looks, and must find the agent alive
-        eventually(lambda: _idle(guard.process.pid), 10, "the guard has looked")
-        assert guard.lives() == [str(first)]
-        assert ProcessName.of(first) is not None
+        wait_until((tmp_path / "closed").exists, 20, "the agent has closed its socket")
+        guard.process.send_signal(signal.SIGCHLD)  # wakes the guard, which must find the agent alive
+        wait_until(lambda: is_sleeping(guard.process.pid), 10, "the guard has checked the agent")
+        assert guard.agent_pids() == [str(first)]
+        assert ProcessIdentity.read(first) is not None
 
 
-def _idle(pid: int) -> bool:
+def is_sleeping(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
-def test_an_agent_that_can_never_work_ends_its_guard(tmp_path: Path) -> None:
-    with guarded(tmp_path, "sys.exit(78)") as guard:
+def test_guard_exits_when_the_agent_cannot_run(tmp_path: Path) -> None:
+    with start_guard(tmp_path, "sys.exit(78)") as guard:
         assert guard.process.wait(20) == 78
-        assert len(guard.lives()) == 1
+        assert len(guard.agent_pids()) == 1
 
 
-def test_an_agent_that_keeps_failing_is_started_less_and_less_often(tmp_path: Path) -> None:
-    with guarded(tmp_path, "sys.exit(1)") as guard:
-        eventually(lambda: len(guard.lives()) >= 3, 30, "three tries")
+def test_failing_agent_is_restarted_with_growing_delays(tmp_path: Path) -> None:
+    with start_guard(tmp_path, "sys.exit(1)") as guard:
+        wait_until(lambda: len(guard.agent_pids()) >= 3, 30, "three agents were started")
         guard.process.send_signal(signal.SIGTERM)
-        assert guard.process.wait(20) == 0, "a guard that is waiting stops when it is asked to"
+        assert guard.process.wait(20) == 0, "a guard that waits for a restart stops on SIGTERM"
         assert "agent ended" in guard.events()
 
 
-@pytest.mark.parametrize("obedient", [True, False])
-def test_a_guard_that_is_asked_to_stop_leaves_no_agent_behind(tmp_path: Path, obedient: bool) -> None:
+@pytest.mark.parametrize("handles_sigterm", [True, False])
+def test_stopped_guard_leaves_no_agent_behind(tmp_path: Path, handles_sigterm: bool) -> None:
     handler = (
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))" if obedient else "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))"
+        if handles_sigterm
+        else "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     )
-    with guarded(tmp_path, f"{handler}\nopen('deaf', 'w')\n{ALIVE}") as guard:
+    with start_guard(tmp_path, f"{handler}\nopen('ready', 'w')\n{SEND_HEARTBEATS}") as guard:
         pid = guard.running_agent()
-        eventually((tmp_path / "deaf").exists, 20, "the agent has its handler")
+        wait_until((tmp_path / "ready").exists, 20, "the agent has installed its signal handler")
         guard.process.send_signal(signal.SIGTERM)
         assert guard.process.wait(20) == 0
-        assert ProcessName.of(pid) is None
-        assert guard.lives() == [str(pid)]
+        assert ProcessIdentity.read(pid) is None
+        assert guard.agent_pids() == [str(pid)]

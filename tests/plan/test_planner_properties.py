@@ -1,22 +1,24 @@
-"""What a plan never does, whatever a leader sees."""
+"""Properties of the planner, for arbitrary snapshots."""
 
 from dataclasses import replace
+from random import Random
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from holdfast.model.codec import UnreadableRecord
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
-from holdfast.model.job import Desired, Ending, Event, Lease, Outcome, Report, Spec, State
+from holdfast.model.job import Desired, Ending, Event, JobState, Lease, Outcome, Report, Spec
 from holdfast.model.phase import TRANSITIONS, Phase
-from holdfast.model.restart_strategy import Failures
+from holdfast.model.restart_strategy import FailureHistory
 from holdfast.model.versions import Versions
-from holdfast.plan import Garbled, JobView, Launch, NodeView, Now, Quarantine, Settle, Snapshot, Withdraw, plan
+from holdfast.plan import JobView, Launch, NodeView, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
 
 NODES = [NodeId(name) for name in ("a", "b", "c")]
 JOBS = [JobId(f"j{number}") for number in range(4)]
 NOW = Now(wall=10_000.0, boot=500.0)
 
-garbled = st.just(Garbled("noise"))
+unreadable = st.just(UnreadableRecord("noise"))
 attempts = st.integers(0, 3).map(Attempt)
 nodes = st.sampled_from(NODES)
 walls = st.floats(0, 20_000)
@@ -44,20 +46,20 @@ versions = st.builds(Versions, current=st.integers(1, 2), fallback=st.sampled_fr
 
 
 @st.composite
-def states(draw: st.DrawFn) -> State:
+def states(draw: st.DrawFn) -> JobState:
     phase = draw(st.sampled_from(Phase))
     attempt = draw(attempts)
     events = tuple(
         Event(number + 1, float(number), draw(st.sampled_from(Phase)), "so", attempt, None, Epoch(1))
         for number in range(draw(st.integers(0, 3)))
     )
-    return State(
+    return JobState(
         phase,
         "so",
         attempt=attempt,
         node=draw(st.none() | nodes),
         restarts=draw(st.integers(0, 5)),
-        failures=Failures(draw(st.integers(0, 5)), tuple(draw(st.lists(walls, max_size=4)))),
+        failures=FailureHistory(draw(st.integers(0, 5)), tuple(draw(st.lists(walls, max_size=4)))),
         losses=draw(st.integers(0, 4)),
         heard=draw(st.integers(0, 3)),
         not_before=draw(walls),
@@ -68,20 +70,20 @@ def states(draw: st.DrawFn) -> State:
 
 @st.composite
 def views(draw: st.DrawFn, id: JobId) -> JobView:
-    lease = draw(st.none() | leases | garbled)
+    lease = draw(st.none() | leases | unreadable)
     return JobView(
         id=id,
-        spec=draw(specs | specs | garbled | st.none()),
-        desired=draw(st.sampled_from(Desired) | garbled | st.none()),
+        spec=draw(specs | specs | unreadable | st.none()),
+        desired=draw(st.sampled_from(Desired) | unreadable | st.none()),
         attempt=draw(attempts),
-        state=draw(states() | states() | garbled | st.none()),
+        state=draw(states() | states() | unreadable | st.none()),
         lease=lease,
-        report=draw(st.none() | reports | garbled),
-        word=draw(st.integers(0, 3)),
+        report=draw(st.none() | reports | unreadable),
+        desired_version=draw(st.integers(0, 3)),
         force=draw(st.booleans()),
-        version=draw(st.integers(1, 4)),
-        whole=draw(st.booleans()),
-        owns_its_name=draw(st.booleans()),
+        spec_version=draw(st.integers(1, 4)),
+        complete=draw(st.booleans()),
+        owns_name=draw(st.booleans()),
         lease_gone_since=None if lease is not None else draw(st.none() | st.floats(400, 500)),
     )
 
@@ -99,66 +101,71 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     )
 
 
-many = settings(max_examples=100, deadline=None)
+many_examples = settings(max_examples=100, deadline=None)
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_an_illegal_step_nor_one_without_a_reason_nor_two_for_one_job(snapshot: Snapshot) -> None:
-    about = []
+def test_each_job_gets_at_most_one_command_with_a_legal_transition_and_a_reason(snapshot: Snapshot) -> None:
+    planned_jobs = []
     for command in plan(snapshot, NOW):
         assert command.reason
-        if isinstance(command, Withdraw):
+        if isinstance(command, WithdrawOrder):
             continue
-        about.append(command.job)
+        planned_jobs.append(command.job)
         old = snapshot.jobs[command.job].state
-        if isinstance(command, Launch | Settle) and isinstance(old, State):
+        if isinstance(command, Launch | UpdateState) and isinstance(old, JobState):
             assert command.state.phase in TRANSITIONS[old.phase]
-    assert len(about) == len(set(about))
+    assert len(planned_jobs) == len(set(planned_jobs))
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_a_launch_of_what_is_alive_ended_unwanted_unreadable_or_put_back_by_hand(snapshot: Snapshot) -> None:
+def test_never_launches_a_job_that_is_alive_ended_unwanted_unreadable_or_restored_by_hand(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         if isinstance(command, Launch):
             job = snapshot.jobs[command.job]
             assert job.lease is None
-            assert isinstance(job.state, State) and job.state.phase in (Phase.PENDING, Phase.BACKOFF)
+            assert isinstance(job.state, JobState) and job.state.phase in (Phase.PENDING, Phase.BACKOFF)
             assert job.desired is Desired.RUN
-            assert isinstance(job.spec, Spec) and not isinstance(job.report, Garbled)
-            assert job.owns_its_name and job.whole
-            asked = job.word > job.state.heard
-            assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall or asked
+            assert isinstance(job.spec, Spec) and not isinstance(job.report, UnreadableRecord)
+            assert job.owns_name and job.complete
+            has_new_request = job.desired_version > job.state.heard
+            assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall or has_new_request
             assert command.job not in snapshot.quarantined
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_a_launch_where_nobody_knows_whether_the_last_attempt_lives_on_by_promises(snapshot: Snapshot) -> None:
+def test_never_launches_outside_the_failsafe_set_without_a_death_certificate(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         if isinstance(command, Launch):
             job = snapshot.jobs[command.job]
-            assert isinstance(job.state, State)
+            assert isinstance(job.state, JobState)
             if isinstance(job.report, Report) and job.report.failsafe and not job.report.dead:
-                assert command.node in job.report.failsafe or (job.force and job.word > job.state.heard)
+                assert command.node in job.report.failsafe or (job.force and job.desired_version > job.state.heard)
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_out_of_quarantine_or_a_parking_without_a_word_of_a_person(snapshot: Snapshot) -> None:
+def test_never_leaves_quarantine_or_parking_without_a_request_of_a_user(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         old = snapshot.jobs[command.job].state if command.job in snapshot.jobs else None
-        if isinstance(command, Settle) and isinstance(old, State) and old.phase in (Phase.QUARANTINED, Phase.PARKED):
+        if isinstance(command, UpdateState) and isinstance(old, JobState) and old.phase in (Phase.QUARANTINED, Phase.PARKED):
             job = snapshot.jobs[command.job]
-            lives = isinstance(job.lease, Lease)
-            assert job.word > old.heard or job.desired is Desired.CANCEL or lives or command.state.phase is Phase.PARKED
+            is_alive = isinstance(job.lease, Lease)
+            assert (
+                job.desired_version > old.heard
+                or job.desired is Desired.CANCEL
+                or is_alive
+                or command.state.phase is Phase.PARKED
+            )
             assert old.phase is Phase.PARKED or command.job not in snapshot.quarantined or job.desired is Desired.CANCEL
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_an_attempt_number_twice(snapshot: Snapshot) -> None:
+def test_never_assigns_an_attempt_number_twice(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         if isinstance(command, Launch):
             job = snapshot.jobs[command.job]
@@ -166,13 +173,13 @@ def test_never_an_attempt_number_twice(snapshot: Snapshot) -> None:
             assert command.state.node == command.node
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_more_on_a_node_than_it_has_room_for(snapshot: Snapshot) -> None:
+def test_never_uses_more_slots_than_a_node_has(snapshot: Snapshot) -> None:
     launched = [command for command in plan(snapshot, NOW) if isinstance(command, Launch)]
     for node in {command.node for command in launched}:
         wanted = sum(_slots(snapshot.jobs[command.job]) for command in launched if command.node == node)
-        taken = sum(_slots(job) for job in snapshot.jobs.values() if _where(job) == node)
+        taken = sum(_slots(job) for job in snapshot.jobs.values() if _occupied_node(job) == node)
         assert taken + wanted <= snapshot.nodes[node].slots
 
 
@@ -180,84 +187,92 @@ def _slots(job: JobView) -> int:
     return job.spec.slots if isinstance(job.spec, Spec) else 1
 
 
-def _where(job: JobView) -> NodeId | None:
+def _occupied_node(job: JobView) -> NodeId | None:
     if isinstance(job.lease, Lease):
         return job.lease.node
-    return job.state.node if isinstance(job.state, State) and job.state.phase.occupies_slots else None
+    return job.state.node if isinstance(job.state, JobState) and job.state.phase.occupies_slots else None
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_a_verdict_about_an_attempt_that_may_still_be_alive(snapshot: Snapshot) -> None:
+def test_never_ends_an_attempt_that_may_still_be_alive(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
-        if not isinstance(command, Settle) or command.state.phase is Phase.STOPPING or command.rebuilt:
+        if not isinstance(command, UpdateState) or command.state.phase is Phase.STOPPING or command.rebuilt:
             continue
         job = snapshot.jobs[command.job]
         old = job.state
-        if isinstance(job.lease, Lease) or not isinstance(old, State) or not old.phase.occupies_slots:
+        if isinstance(job.lease, Lease) or not isinstance(old, JobState) or not old.phase.occupies_slots:
             continue
         certified = isinstance(job.report, Report) and job.report.attempt == old.attempt and job.report.dead
         waited = job.lease_gone_since is not None and NOW.boot - job.lease_gone_since >= snapshot.margin_s
         assert certified or waited
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_another_phase_than_cancelled_for_what_was_cancelled_and_is_dead(snapshot: Snapshot) -> None:
+def test_cancelled_job_only_becomes_stopping_or_cancelled(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
-        if isinstance(command, Settle) and snapshot.jobs[command.job].desired is Desired.CANCEL and not command.rebuilt:
+        if isinstance(command, UpdateState) and snapshot.jobs[command.job].desired is Desired.CANCEL and not command.rebuilt:
             assert command.state.phase in (Phase.CANCELLED, Phase.STOPPING)
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_a_word_about_what_ended(snapshot: Snapshot) -> None:
+def test_never_changes_a_job_that_has_ended(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         old = snapshot.jobs[command.job].state if command.job in snapshot.jobs else None
-        if isinstance(old, State) and old.phase.final:
-            assert isinstance(command, Withdraw)
+        if isinstance(old, JobState) and old.phase.final:
+            assert isinstance(command, WithdrawOrder)
 
 
-@many
+@many_examples
 @given(snapshots(), st.randoms())
-def test_never_another_answer_to_the_same_question(snapshot: Snapshot, random: "object") -> None:
+def test_plan_does_not_depend_on_the_order_of_jobs(snapshot: Snapshot, random: Random) -> None:
     shuffled = list(snapshot.jobs.items())
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     assert plan(replace(snapshot, jobs=dict(shuffled)), NOW) == plan(snapshot, NOW)
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_a_change_without_exactly_one_event(snapshot: Snapshot) -> None:
+def test_every_change_adds_exactly_one_event(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
-        if isinstance(command, Launch | Settle):
+        if isinstance(command, Launch | UpdateState):
             old, new = snapshot.jobs[command.job].state, command.state
-            last = old.events[-1].number if isinstance(old, State) and old.events else 0
+            last = old.events[-1].number if isinstance(old, JobState) and old.events else 0
             assert new.events[-1].number == last + 1
             assert (new.events[-1].phase, new.events[-1].reason) == (new.phase, new.reason)
 
 
-@many
+@many_examples
 @given(snapshots())
-def test_never_the_same_twice(snapshot: Snapshot) -> None:
-    """Once a plan was carried out, the next one has nothing to add about the same jobs, but what follows from it."""
+def test_command_is_not_repeated_after_it_was_executed(snapshot: Snapshot) -> None:
+    """After a plan was executed, the next plan contains only commands that follow from it."""
     commands = plan(snapshot, NOW)
     jobs = dict(snapshot.jobs)
     for command in commands:
         if isinstance(command, Launch):
             jobs[command.job] = replace(jobs[command.job], state=command.state, attempt=command.state.attempt)
-        elif isinstance(command, Settle | Quarantine) and command.state is not None:
+        elif isinstance(command, UpdateState | Quarantine) and command.state is not None:
             jobs[command.job] = replace(jobs[command.job], state=command.state)
     quarantined = snapshot.quarantined | {command.job for command in commands if isinstance(command, Quarantine)}
-    again = plan(replace(snapshot, jobs=jobs, quarantined=quarantined, orders={}), NOW)
-    assert not [command for command in again if command in commands]
+    next_plan = plan(replace(snapshot, jobs=jobs, quarantined=quarantined, orders={}), NOW)
+    assert not [command for command in next_plan if command in commands]
 
 
 @given(snapshots())
 @settings(max_examples=60, deadline=None)
-def test_never_a_broken_job_that_changes_what_happens_to_the_others(snapshot: Snapshot) -> None:
+def test_broken_job_never_changes_the_plan_for_other_jobs(snapshot: Snapshot) -> None:
     assume(JobId("j9") not in snapshot.jobs)
-    broken = JobView(JobId("j9"), Garbled("noise"), Garbled("noise"), Attempt(3), Garbled("noise"), None, Garbled("noise"))
-    with_it = plan(replace(snapshot, jobs={**snapshot.jobs, JobId("j9"): broken}), NOW)
-    assert [command for command in with_it if command.job != JobId("j9")] == plan(snapshot, NOW)
-    assert [type(command) for command in with_it if command.job == JobId("j9")] == [Quarantine]
+    broken = JobView(
+        JobId("j9"),
+        UnreadableRecord("noise"),
+        UnreadableRecord("noise"),
+        Attempt(3),
+        UnreadableRecord("noise"),
+        None,
+        UnreadableRecord("noise"),
+    )
+    plan_with_broken_job = plan(replace(snapshot, jobs={**snapshot.jobs, JobId("j9"): broken}), NOW)
+    assert [command for command in plan_with_broken_job if command.job != JobId("j9")] == plan(snapshot, NOW)
+    assert [type(command) for command in plan_with_broken_job if command.job == JobId("j9")] == [Quarantine]

@@ -1,24 +1,24 @@
-"""What is kept of jobs that ended."""
+"""Retention of the records of ended jobs."""
 
 from holdfast.model.identifiers import Attempt, Epoch, JobId
-from holdfast.model.job import Event, State
+from holdfast.model.job import Event, JobState
 from holdfast.model.phase import Phase
-from holdfast.plan.retention import Keep, due
+from holdfast.plan.retention import RetentionPolicy, select_expired
 
 
-def ended(job: str, at: float) -> tuple[JobId, State]:
+def ended_job(job: str, at: float) -> tuple[JobId, JobState]:
     event = Event(1, at, Phase.FINISHED, "done", Attempt(1), None, Epoch(1))
-    return JobId(job), State(Phase.FINISHED, "done", events=(event,))
+    return JobId(job), JobState(Phase.FINISHED, "done", events=(event,))
 
 
-def test_what_ended_long_ago_goes_and_what_ended_lately_stays() -> None:
-    assert due([ended("a", 10.0), ended("b", 95.0)], Keep(ended_s=50.0), 100.0) == ["a"]
+def test_old_jobs_expire_and_recent_jobs_are_kept() -> None:
+    assert select_expired([ended_job("a", 10.0), ended_job("b", 95.0)], RetentionPolicy(ended_s=50.0), 100.0) == ["a"]
 
 
-def test_of_too_many_the_oldest_go() -> None:
-    jobs = [ended("c", 97.0), ended("a", 99.0), ended("b", 98.0)]
-    assert due(jobs, Keep(ended_s=50.0, ended_max=1), 100.0) == ["c", "b"]
+def test_oldest_jobs_beyond_the_limit_expire() -> None:
+    jobs = [ended_job("c", 97.0), ended_job("a", 99.0), ended_job("b", 98.0)]
+    assert select_expired(jobs, RetentionPolicy(ended_s=50.0, ended_max=1), 100.0) == ["c", "b"]
 
 
-def test_nothing_goes_that_need_not() -> None:
-    assert due([ended("a", 99.0)], Keep(), 100.0) == []
+def test_no_job_expires_within_the_limits() -> None:
+    assert select_expired([ended_job("a", 99.0)], RetentionPolicy(), 100.0) == []

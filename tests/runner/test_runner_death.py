@@ -1,7 +1,7 @@
-"""What is left when a runner is killed or paused: nothing. The runner is a process of its own, so that it can be.
+"""Death or pause of a runner: no process of its driver survives. The runner is a separate process here.
 
-Nothing here is bounded by how long it took: what does not come because of a runner's death would come at its deadline, which is
-ten minutes away, or never.
+The tests assert no upper time limits: an event that the runner's death does not cause would come only at the deadline, ten
+minutes later, or never.
 """
 
 import json
@@ -19,42 +19,42 @@ from typing import Any
 import pytest
 
 from holdfast.runner.watchdog import process_tree
-from tests.harness.waiting import eventually
+from tests.harness.waiting import wait_until
 
 RUNNER = """
 import asyncio, json, os, signal, subprocess, sys, time
 from pathlib import Path
-from holdfast.runner.watchdog_client import Supervision
+from holdfast.runner.execution.watchdog_client import WatchdogClient
 
-def say(**fields):
+def send(**fields):
     print(json.dumps(fields), flush=True)
 
 def now():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-def pause(supervision):
+def pause(client):
     deadline = now() + 1
-    supervision.renew(deadline)
-    say(deadline=deadline)
+    client.set_deadline(deadline)
+    send(deadline=deadline)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 async def main(nonce, directory, *command):
     output = Path(directory, "driver.log")
-    supervision = await Supervision.begin(nonce=nonce, output=output, deadline=now() + 600)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, pause, supervision)
-    driver = await supervision.start(command, os.environ, Path(directory))
-    if "HOLD_THE_LINE" in os.environ:
-        subprocess.Popen(["sleep", "600"], pass_fds=[supervision._socket.fileno()], stdout=subprocess.DEVNULL)
-    say(driver=driver, watchdog=supervision._watchdog.pid)
-    await supervision.emptied
-    say(status=await supervision.exited, ending=supervision.ending, lost=supervision.lost)
-    await supervision.close()
+    client = await WatchdogClient.start_watchdog(nonce=nonce, output=output, deadline=now() + 600)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, pause, client)
+    driver = await client.start_driver(command, os.environ, Path(directory))
+    if "KEEP_SOCKET_OPEN" in os.environ:
+        subprocess.Popen(["sleep", "600"], pass_fds=[client._socket.fileno()], stdout=subprocess.DEVNULL)
+    send(driver=driver, watchdog=client._watchdog.pid)
+    await client.tree_gone
+    send(status=await client.driver_exited, kill_reason=client.kill_reason, watchdog_lost=client.watchdog_lost)
+    await client.close()
 
 asyncio.run(main(*sys.argv[1:]))
 """
-"""On SIGUSR1 it has a second to live, and is paused in the same breath."""
+"""Runner that, on SIGUSR1, sets a deadline one second ahead and stops itself at once."""
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 TREE = "trap '' TERM HUP INT; setsid sh -c 'sleep 600 & sleep 600' & setsid sleep 600 & sleep 600"
 TREE_SIZE = 6
@@ -81,7 +81,7 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Runner:
+class RunnerProcess:
     def __init__(self, directory: Path, *command: str, **variables: str) -> None:
         self.nonce = secrets.token_hex(8)
         self.process = subprocess.Popen(
@@ -90,134 +90,134 @@ class Runner:
             text=True,
             env={**os.environ, **variables},
         )
-        told = self.hear()
-        self.driver: int = told["driver"]
-        self.watchdog: int = told["watchdog"]
+        message = self.read_message()
+        self.driver: int = message["driver"]
+        self.watchdog: int = message["watchdog"]
 
-    def hear(self) -> dict[str, Any]:
+    def read_message(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        told: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return told
+        message: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return message
 
     def pids(self) -> list[int]:
-        return [process.pid for process in process_tree.living(self.nonce)]
+        return [process.pid for process in process_tree.list_processes(self.nonce)]
 
     def send(self, number: signal.Signals) -> float:
         self.process.send_signal(number)
         return time.monotonic()
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
-        assert process_tree.kill(self.nonce) == []
+        assert process_tree.kill_tree(self.nonce) == []
 
 
-Begin = Callable[..., Runner]
+StartRunner = Callable[..., RunnerProcess]
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Begin]:
-    runners: list[Runner] = []
+def start_runner(tmp_path: Path) -> Iterator[StartRunner]:
+    runners: list[RunnerProcess] = []
 
-    def begin(*command: str, **variables: str) -> Runner:
-        runners.append(runner := Runner(tmp_path, *command, **variables))
+    def start_runner(*command: str, **variables: str) -> RunnerProcess:
+        runners.append(runner := RunnerProcess(tmp_path, *command, **variables))
         return runner
 
-    yield begin
+    yield start_runner
     for runner in runners:
-        runner.end()
+        runner.kill()
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-def test_when_a_runner_is_killed_its_tree_is_killed(begin: Begin, report: Callable[[str], None]) -> None:
-    runner = begin("sh", "-c", TREE)
-    eventually(lambda: len(runner.pids()) == TREE_SIZE, PATIENCE_S, "the whole tree")
+def test_tree_is_killed_when_its_runner_is_killed(start_runner: StartRunner, report: Callable[[str], None]) -> None:
+    runner = start_runner("sh", "-c", TREE)
+    wait_until(lambda: len(runner.pids()) == TREE_SIZE, TIMEOUT_S, "the whole tree runs")
     killed_at = runner.send(signal.SIGKILL)
-    eventually(lambda: runner.pids() == [], PATIENCE_S, "nothing is left")
+    wait_until(lambda: runner.pids() == [], TIMEOUT_S, "no process is left")
     took_s = time.monotonic() - killed_at
     report(f"runner death: the tree was gone {took_s * 1000:.0f} ms after the runner was killed")
-    eventually(lambda: not alive(runner.watchdog), PATIENCE_S, "the watchdog ends too")
+    wait_until(lambda: not is_alive(runner.watchdog), TIMEOUT_S, "the watchdog exits")
 
 
-def test_a_runner_is_dead_though_somebody_holds_its_end_of_the_line(begin: Begin) -> None:
-    runner = begin("sleep", "600", HOLD_THE_LINE="yes")
+def test_dead_runner_is_noticed_although_another_process_keeps_its_socket_open(start_runner: StartRunner) -> None:
+    runner = start_runner("sleep", "600", KEEP_SOCKET_OPEN="yes")
     children = Path(f"/proc/{runner.process.pid}/task/{runner.process.pid}/children").read_text().split()
     holder = next(int(child) for child in children if int(child) != runner.watchdog)
     try:
         runner.send(signal.SIGKILL)
-        eventually(lambda: not alive(runner.watchdog), PATIENCE_S, "the watchdog has done its work")
+        wait_until(lambda: not is_alive(runner.watchdog), TIMEOUT_S, "the watchdog exits")
         assert runner.pids() == []
-        assert alive(holder)
+        assert is_alive(holder)
     finally:
         os.kill(holder, signal.SIGKILL)
 
 
-def test_when_a_runner_is_paused_its_tree_is_killed_at_the_deadline(begin: Begin, report: Callable[[str], None]) -> None:
-    runner = begin("sh", "-c", TREE)
-    eventually(lambda: len(runner.pids()) == TREE_SIZE, PATIENCE_S, "the whole tree")
+def test_tree_of_a_paused_runner_is_killed_at_the_deadline(start_runner: StartRunner, report: Callable[[str], None]) -> None:
+    runner = start_runner("sh", "-c", TREE)
+    wait_until(lambda: len(runner.pids()) == TREE_SIZE, TIMEOUT_S, "the whole tree runs")
     runner.send(signal.SIGUSR1)
-    deadline: float = runner.hear()["deadline"]
-    eventually(lambda: runner.pids() == [], PATIENCE_S, "nothing is left")
+    deadline: float = runner.read_message()["deadline"]
+    wait_until(lambda: runner.pids() == [], TIMEOUT_S, "no process is left")
     late_s = now() - deadline
     report(f"runner death: the tree of a paused runner was gone {late_s * 1000:.0f} ms after the deadline")
     assert late_s >= 0
-    eventually(lambda: not alive(runner.watchdog), PATIENCE_S, "the watchdog is certain of it")
+    wait_until(lambda: not is_alive(runner.watchdog), TIMEOUT_S, "the watchdog exits")
     runner.send(signal.SIGCONT)
-    assert runner.hear() == {"status": signal.SIGKILL, "ending": "the deadline has passed", "lost": False}
+    assert runner.read_message() == {"status": signal.SIGKILL, "kill_reason": "the deadline has passed", "watchdog_lost": False}
     assert runner.process.wait(30) == 0
 
 
-def test_when_runner_and_watchdog_are_killed_the_driver_dies_and_the_rest_is_found(begin: Begin) -> None:
-    runner = begin("sh", "-c", TREE)
-    eventually(lambda: len(runner.pids()) == TREE_SIZE, PATIENCE_S, "the whole tree")
+def test_driver_dies_with_runner_and_watchdog_and_the_rest_of_the_tree_is_found(start_runner: StartRunner) -> None:
+    runner = start_runner("sh", "-c", TREE)
+    wait_until(lambda: len(runner.pids()) == TREE_SIZE, TIMEOUT_S, "the whole tree runs")
     os.kill(runner.watchdog, signal.SIGSTOP)
     runner.send(signal.SIGKILL)
     os.kill(runner.watchdog, signal.SIGKILL)
-    eventually(lambda: not alive(runner.driver), PATIENCE_S, "the kernel kills the driver")
+    wait_until(lambda: not is_alive(runner.driver), TIMEOUT_S, "the kernel kills the driver")
     assert len(runner.pids()) > 0
-    assert process_tree.kill(runner.nonce) == []  # as the agent will
+    assert process_tree.kill_tree(runner.nonce) == []  # the agent does the same
 
 
-def test_a_driver_that_nobody_reads_any_more_dies_with_its_runner(begin: Begin) -> None:
-    runner = begin("sh", "-c", "trap '' PIPE; while :; do cat /dev/zero; done")
+def test_driver_that_blocks_on_a_full_pipe_dies_with_its_runner(start_runner: StartRunner) -> None:
+    runner = start_runner("sh", "-c", "trap '' PIPE; while :; do cat /dev/zero; done")
     runner.send(signal.SIGSTOP)
     runner.send(signal.SIGKILL)
-    eventually(lambda: runner.pids() == [], PATIENCE_S, "nothing is left")
+    wait_until(lambda: runner.pids() == [], TIMEOUT_S, "no process is left")
 
 
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_spark_its_java_and_its_workers_die_with_the_runner(
-    begin: Begin, tmp_path: Path, report: Callable[[str], None]
+def test_java_and_python_workers_of_spark_die_with_the_runner(
+    start_runner: StartRunner, tmp_path: Path, report: Callable[[str], None]
 ) -> None:
     if shutil.which("java") is None:
-        pytest.skip("there is no Java")
+        pytest.skip("Java is not installed")
     script = tmp_path / "script.py"
     script.write_text(SPARK)
-    runner = begin(sys.executable, str(script), str(tmp_path), PYSPARK_PYTHON=sys.executable)
+    runner = start_runner(sys.executable, str(script), str(tmp_path), PYSPARK_PYTHON=sys.executable)
 
     def commands() -> list[str]:
-        found = (Path(f"/proc/{pid}/cmdline") for pid in runner.pids())
-        return [path.read_bytes().replace(b"\0", b" ").decode() for path in found if path.exists()]
+        paths = (Path(f"/proc/{pid}/cmdline") for pid in runner.pids())
+        return [path.read_bytes().replace(b"\0", b" ").decode() for path in paths if path.exists()]
 
-    def working() -> bool:
+    def workers_run() -> bool:
         assert runner.pids(), (tmp_path / "driver.log").read_text()
         return all((tmp_path / f"worker-{number}").exists() for number in range(2))
 
-    eventually(working, within_s=240, what="two workers at work")
+    wait_until(workers_run, within_s=240, what="two workers run")
     running = commands()
     megabytes = process_tree.resident_bytes(runner.nonce) / 1e6
     assert sum(command.split()[0].endswith("/java") for command in running) == 1, running
     assert sum("-m pyspark.daemon" in command for command in running) >= 3, running
     killed_at = runner.send(signal.SIGKILL)
-    eventually(lambda: runner.pids() == [], PATIENCE_S, "nothing is left")
+    wait_until(lambda: runner.pids() == [], TIMEOUT_S, "no process is left")
     took_s = time.monotonic() - killed_at
     report(f"runner death: {len(running)} processes of Spark, {megabytes:.0f} MB, were gone {took_s * 1000:.0f} ms after it")
-    eventually(lambda: not alive(runner.watchdog), PATIENCE_S, "the watchdog ends too")
+    wait_until(lambda: not is_alive(runner.watchdog), TIMEOUT_S, "the watchdog exits")

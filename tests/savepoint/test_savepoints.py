@@ -1,25 +1,26 @@
-"""Savepoints in a directory and in a real S3 server: whole or not there at all, and just as they were."""
+"""Savepoints in a directory and in a real S3 server: complete or absent, and restored unchanged."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from holdfast.checkpoint.file_tree import File
 from holdfast.errors import HoldfastError, Refused, Unavailable
-from holdfast.savepoint import Manifest, Savepoints, Source
-from holdfast.savepoint.file_tree import Files, files_at
-from holdfast.savepoint.manifest import Damaged
-from holdfast.storage.location import parse
+from holdfast.savepoint import Manifest, SavepointSource, SavepointStore
+from holdfast.savepoint.manifest import SavepointDamaged
+from holdfast.storage.filesystem.files import Files, open_files
+from holdfast.storage.location import parse_location
 from tests.storage.conftest import bucket, directory, location, s3_server
 
 __all__ = ["bucket", "directory", "location", "s3_server"]
 
-STOPPED = Source(job="j1", name="words (j1)", version=2, ancestors=("j0",), running=False)
-RUNNING = Source(job="j1", name="words (j1)", version=2, ancestors=(), running=True)
+STOPPED = SavepointSource(job="j1", name="words (j1)", version=2, ancestors=("j0",), running=False)
+RUNNING = SavepointSource(job="j1", name="words (j1)", version=2, ancestors=(), running=True)
 
 
-def tree(batches: int) -> dict[str, bytes]:
+def checkpoint_content(batches: int) -> dict[str, bytes]:
     files = {"query-1/metadata": b'{"id":"x"}', "_holdfast/claim-1": b"ours"}
     for batch in range(batches):
         files[f"query-1/offsets/{batch}"] = f"v1\n{{}}\n{batch}".encode()
@@ -28,153 +29,161 @@ def tree(batches: int) -> dict[str, bytes]:
     return files
 
 
-def write(place: Files, files: dict[str, bytes]) -> None:
+def write_files(target: Files, files: dict[str, bytes]) -> None:
     for path, data in files.items():
-        with place.writing(path) as write_some:
-            write_some(memoryview(data))
+        with target.open_writer(path) as write:
+            write(memoryview(data))
 
 
-def contents(place: Files) -> dict[str, bytes]:
-    return {path: place.read(path) for path in place.walk()}
+def read_files(source: Files) -> dict[str, bytes]:
+    return {file.path: source.read(file.path) for file in source.walk()[0]}
 
 
 @pytest.fixture
-def savepoints(location: str) -> Savepoints:
-    return Savepoints(location)
+def savepoints(location: str) -> SavepointStore:
+    return SavepointStore(location)
 
 
 @pytest.fixture
 def checkpoint(location: str) -> Callable[[str], Files]:
-    return lambda job: files_at(parse(location).joined("checkpoints", job))
+    return lambda job: open_files(parse_location(location).join("checkpoints", job))
 
 
 @pytest.fixture
-def made(savepoints: Savepoints, checkpoint: Callable[[str], Files]) -> Manifest:
-    write(checkpoint("j1"), tree(3))
-    return savepoints.make(STOPPED, by="ada@laptop")
+def savepoint(savepoints: SavepointStore, checkpoint: Callable[[str], Files]) -> Manifest:
+    write_files(checkpoint("j1"), checkpoint_content(3))
+    return savepoints.create(STOPPED, by="ada@laptop")
 
 
-def test_a_savepoint_is_restored_just_as_it_was_made(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files], made: Manifest
+def test_savepoint_is_restored_unchanged(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], savepoint: Manifest
 ) -> None:
-    write(checkpoint("j1"), {"query-1/offsets/3": b"later"})
-    assert (made.job, made.version, made.ancestors, made.batches) == ("j1", 2, ("j0",), {"query-1/": 2})
-    savepoints.restore(savepoints.find(made.id), "j2")
-    kept = {path: data for path, data in tree(3).items() if not path.startswith("_holdfast/")}
-    assert contents(checkpoint("j2")) == kept
-    assert savepoints.all() == [made]
+    write_files(checkpoint("j1"), {"query-1/offsets/3": b"later"})
+    assert (savepoint.job, savepoint.version, savepoint.ancestors, savepoint.batches) == ("j1", 2, ("j0",), {"query-1/": 2})
+    savepoints.restore(savepoints.find(savepoint.id), "j2")
+    kept = {path: data for path, data in checkpoint_content(3).items() if not path.startswith("_holdfast/")}
+    assert read_files(checkpoint("j2")) == kept
+    assert savepoints.list_all() == [savepoint]
 
 
-def test_of_a_running_job_only_what_is_committed_is_kept(savepoints: Savepoints, checkpoint: Callable[[str], Files]) -> None:
-    write(checkpoint("j1"), tree(3) | {"query-1/offsets/3": b"begun", "query-1/state/0/0/4.delta": b"half"})
-    made = savepoints.make(RUNNING, by="")
-    paths = {file.path for file in made.files}
+def test_savepoint_of_a_running_job_contains_only_committed_batches(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files]
+) -> None:
+    write_files(checkpoint("j1"), checkpoint_content(3) | {"query-1/offsets/3": b"begun", "query-1/state/0/0/4.delta": b"half"})
+    savepoint = savepoints.create(RUNNING, by="")
+    paths = {file.path for file in savepoint.files}
     assert "query-1/offsets/2" in paths
     assert not {"query-1/offsets/3", "query-1/state/0/0/4.delta"} & paths
 
 
-def test_bytes_are_told_as_they_are_copied(savepoints: Savepoints, checkpoint: Callable[[str], Files]) -> None:
-    write(checkpoint("j1"), tree(3))
-    told: list[int] = []
+def test_copied_bytes_are_reported(savepoints: SavepointStore, checkpoint: Callable[[str], Files]) -> None:
+    write_files(checkpoint("j1"), checkpoint_content(3))
+    reported: list[int] = []
 
-    def begin(total: int) -> Callable[[int], None]:
-        told.append(-total)
-        return told.append
+    def start_progress(total: int) -> Callable[[int], None]:
+        reported.append(-total)
+        return reported.append
 
-    made = savepoints.make(STOPPED, by="", begin=begin)
-    assert (told[0], sum(told[1:])) == (-made.size, made.size)
+    savepoint = savepoints.create(STOPPED, by="", start_progress=start_progress)
+    assert (reported[0], sum(reported[1:])) == (-savepoint.size, savepoint.size)
 
 
-def test_what_was_interrupted_is_no_savepoint_and_leaves_nothing(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files], location: str
+def test_interrupted_copy_leaves_no_savepoint_and_no_files(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], location: str
 ) -> None:
-    write(checkpoint("j1"), tree(3))
+    write_files(checkpoint("j1"), checkpoint_content(3))
 
-    def begin(_total: int) -> Callable[[int], None]:
-        def advance(_more: int) -> None:
-            raise Unavailable("somebody pulled the plug")
+    def start_progress(_total: int) -> Callable[[int], None]:
+        def report_bytes(_more: int) -> None:
+            raise Unavailable("power failure")
 
-        return advance
+        return report_bytes
 
-    with pytest.raises(Unavailable, match="pulled the plug"):
-        savepoints.make(STOPPED, by="", begin=begin)
-    assert savepoints.all() == []
-    assert files_at(parse(location).joined("savepoints")).walk() == {}
+    with pytest.raises(Unavailable, match="power failure"):
+        savepoints.create(STOPPED, by="", start_progress=start_progress)
+    assert savepoints.list_all() == []
+    assert open_files(parse_location(location).join("savepoints")).walk() == ([], False)
 
 
-def test_a_half_of_one_is_not_listed_nor_restored(savepoints: Savepoints, made: Manifest, location: str) -> None:
-    files_at(parse(location).joined("savepoints", made.id)).remove_file("manifest.json")
-    assert savepoints.all() == []
+def test_savepoint_without_a_manifest_is_not_listed_or_found(
+    savepoints: SavepointStore, savepoint: Manifest, location: str
+) -> None:
+    open_files(parse_location(location).join("savepoints", savepoint.id)).remove_file("manifest.json")
+    assert savepoints.list_all() == []
     with pytest.raises(Refused, match="there is no savepoint"):
-        savepoints.find(made.id)
+        savepoints.find(savepoint.id)
 
 
 @pytest.mark.parametrize("damage", ["changed", "shorter", "missing"])
-def test_damage_is_found_before_anything_starts_from_it(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files], made: Manifest, location: str, damage: str
+def test_damaged_savepoint_is_not_restored(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], savepoint: Manifest, location: str, damage: str
 ) -> None:
-    data = files_at(parse(location).joined("savepoints", made.id, "data"))
+    data = open_files(parse_location(location).join("savepoints", savepoint.id, "data"))
     path = "query-1/state/0/0/2.delta"
     if damage == "missing":
         data.remove_file(path)
     else:
-        write(data, {path: b"\x07" * (1000 if damage == "changed" else 10)})
-    with pytest.raises(Damaged, match=r"state/0/0/2\.delta is (damaged|missing)"):
-        savepoints.restore(made, "j2")
-    assert checkpoint("j2").walk() == {}
+        write_files(data, {path: b"\x07" * (1000 if damage == "changed" else 10)})
+    with pytest.raises(SavepointDamaged, match=r"state/0/0/2\.delta is (damaged|missing)"):
+        savepoints.restore(savepoint, "j2")
+    assert checkpoint("j2").walk() == ([], False)
 
 
 @pytest.mark.parametrize(
     "text", [b"", b"{}", b"\xff", b'{"format": 2}', b'{"format":1,"files":[{"path":"../x","size":1,"sha256":"0"}]}']
 )
-def test_noise_in_a_manifest_is_a_sentence(savepoints: Savepoints, made: Manifest, location: str, text: bytes) -> None:
-    write(files_at(parse(location).joined("savepoints", made.id)), {"manifest.json": text})
-    with pytest.raises(Damaged):
-        savepoints.find(made.id)
+def test_malformed_manifest_is_reported_as_damage(
+    savepoints: SavepointStore, savepoint: Manifest, location: str, text: bytes
+) -> None:
+    write_files(open_files(parse_location(location).join("savepoints", savepoint.id)), {"manifest.json": text})
+    with pytest.raises(SavepointDamaged):
+        savepoints.find(savepoint.id)
 
 
-def test_what_leads_out_of_the_folder_is_no_manifest(savepoints: Savepoints, made: Manifest, location: str) -> None:
-    fields = json.loads(made.encode())
+def test_manifest_with_a_path_outside_of_the_savepoint_is_reported_as_damage(
+    savepoints: SavepointStore, savepoint: Manifest, location: str
+) -> None:
+    fields = json.loads(savepoint.encode())
     fields["files"][0]["path"] = "../../outside"
-    write(files_at(parse(location).joined("savepoints", made.id)), {"manifest.json": json.dumps(fields).encode()})
-    with pytest.raises(Damaged):
-        savepoints.find(made.id)
+    write_files(
+        open_files(parse_location(location).join("savepoints", savepoint.id)), {"manifest.json": json.dumps(fields).encode()}
+    )
+    with pytest.raises(SavepointDamaged):
+        savepoints.find(savepoint.id)
 
 
-def test_a_job_that_has_committed_nothing_has_nothing_to_keep(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files]
+def test_job_without_a_committed_batch_is_refused(savepoints: SavepointStore, checkpoint: Callable[[str], Files]) -> None:
+    write_files(checkpoint("j1"), {"query-1/metadata": b"{}", "query-1/offsets/0": b"v1"})
+    with pytest.raises(Refused, match="has not committed a batch"):
+        savepoints.create(STOPPED, by="")
+
+
+def test_copied_checkpoint_includes_the_batch_in_progress(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files]
 ) -> None:
-    write(checkpoint("j1"), {"query-1/metadata": b"{}", "query-1/offsets/0": b"v1"})
-    with pytest.raises(Refused, match="has committed no batch yet"):
-        savepoints.make(STOPPED, by="")
+    write_files(checkpoint("j1"), checkpoint_content(3) | {"query-1/offsets/3": b"begun"})
+    assert savepoints.copy_checkpoint(STOPPED, "j2") == {"query-1/": 2}
+    assert read_files(checkpoint("j2"))["query-1/offsets/3"] == b"begun"
 
 
-def test_a_checkpoint_is_taken_over_whole_with_the_batch_that_was_begun(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files]
+def test_restore_refuses_a_checkpoint_that_contains_files(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], savepoint: Manifest
 ) -> None:
-    write(checkpoint("j1"), tree(3) | {"query-1/offsets/3": b"begun"})
-    assert savepoints.take_over(STOPPED, "j2") == {"query-1/": 2}
-    assert contents(checkpoint("j2"))["query-1/offsets/3"] == b"begun"
+    write_files(checkpoint("j2"), {"query-1/offsets/0": b"other content"})
+    with pytest.raises(Refused, match="it already contains files"):
+        savepoints.restore(savepoint, "j2")
+    assert read_files(checkpoint("j2")) == {"query-1/offsets/0": b"other content"}
 
 
-def test_nothing_is_copied_over_what_is_there(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files], made: Manifest
-) -> None:
-    write(checkpoint("j2"), {"query-1/offsets/0": b"somebody's"})
-    with pytest.raises(Refused, match="there is something in"):
-        savepoints.restore(made, "j2")
-    assert contents(checkpoint("j2")) == {"query-1/offsets/0": b"somebody's"}
-
-
-def test_removed_is_gone(savepoints: Savepoints, made: Manifest, location: str) -> None:
-    savepoints.remove(made.id)
-    assert files_at(parse(location).joined("savepoints")).walk() == {}
+def test_removed_savepoint_leaves_no_files(savepoints: SavepointStore, savepoint: Manifest, location: str) -> None:
+    savepoints.remove(savepoint.id)
+    assert open_files(parse_location(location).join("savepoints")).walk() == ([], False)
     with pytest.raises(HoldfastError, match="there is no savepoint"):
-        savepoints.remove(made.id)
+        savepoints.remove(savepoint.id)
 
 
-class Moving:
-    """A checkpoint from which Spark removes an old batch while it is copied."""
+class VanishingFiles:
+    """Files of a checkpoint that lists one file more than it contains, as if Spark removed it after the listing."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -184,44 +193,49 @@ class Moving:
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
 
-    def walk(self) -> dict[str, int]:
+    def walk(self, files_max: int | None = None, *, below: str = "") -> tuple[list[File], bool]:
         self.listings += 1
-        return self._files.walk() | {self._path: 10}
+        files, truncated = self._files.walk(files_max, below=below)
+        return [*files, File(self._path, 10, 0.0)], truncated
 
 
 @pytest.fixture
-def moving(
-    savepoints: Savepoints, checkpoint: Callable[[str], Files], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[str], Moving]]:
-    def make(path: str) -> Moving:
-        write(checkpoint("j1"), tree(100))
-        files = Moving(checkpoint("j1"), path)
+def checkpoint_without(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], VanishingFiles]:
+    """Function that creates the checkpoint of job j1 in which the given file vanishes."""
+
+    def make(path: str) -> VanishingFiles:
+        write_files(checkpoint("j1"), checkpoint_content(100))
+        files = VanishingFiles(checkpoint("j1"), path)
         monkeypatch.setattr(savepoints, "_checkpoint", lambda _job: files)
         return files
 
-    yield make
+    return make
 
 
-def test_an_old_file_that_vanishes_meanwhile_is_not_missed(savepoints: Savepoints, moving: Callable[[str], Moving]) -> None:
-    moving("query-1/state/0/0/7.zip")
-    made = savepoints.make(RUNNING, by="")
-    assert made.batches == {"query-1/": 99}
-    assert "query-1/state/0/0/7.zip" not in {file.path for file in made.files}
-
-
-def test_a_job_that_goes_on_faster_than_it_can_be_copied_says_so(
-    savepoints: Savepoints, moving: Callable[[str], Moving]
+def test_old_file_that_vanishes_during_the_copy_is_left_out(
+    savepoints: SavepointStore, checkpoint_without: Callable[[str], VanishingFiles]
 ) -> None:
-    files = moving("query-1/state/0/0/98.zip")
+    checkpoint_without("query-1/state/0/0/7.zip")
+    savepoint = savepoints.create(RUNNING, by="")
+    assert savepoint.batches == {"query-1/": 99}
+    assert "query-1/state/0/0/7.zip" not in {file.path for file in savepoint.files}
+
+
+def test_recent_file_that_vanishes_in_every_copy_makes_the_savepoint_fail(
+    savepoints: SavepointStore, checkpoint_without: Callable[[str], VanishingFiles]
+) -> None:
+    files = checkpoint_without("query-1/state/0/0/98.zip")
     with pytest.raises(Unavailable, match="faster than its checkpoint can be copied"):
-        savepoints.make(RUNNING, by="")
+        savepoints.create(RUNNING, by="")
     assert files.listings == 6
-    assert savepoints.all() == []
+    assert savepoints.list_all() == []
 
 
-def test_a_directory_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_unwritable_directory_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / "j1").mkdir(parents=True)
-    write(files_at(parse(str(tmp_path / "checkpoints" / "j1"))), tree(1))
+    write_files(open_files(parse_location(str(tmp_path / "checkpoints" / "j1"))), checkpoint_content(1))
     (tmp_path / "savepoints").write_text("in the way")
     with pytest.raises(Unavailable, match="cannot"):
-        Savepoints(str(tmp_path)).make(STOPPED, by="")
+        SavepointStore(str(tmp_path)).create(STOPPED, by="")

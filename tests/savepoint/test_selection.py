@@ -1,12 +1,12 @@
-"""Which files belong to a copy of a checkpoint that is being written."""
+"""Selection of the checkpoint files that a savepoint contains."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.savepoint.selection import committed, cut
+from holdfast.savepoint.selection import last_committed_batches, select_files
 
-RUNNING = [
+PATHS = [
     "q/metadata",
     "q/.metadata.crc",
     "q/offsets/3",
@@ -46,37 +46,37 @@ LEFT_OUT = {
 }
 
 
-def test_what_belongs_to_later_batches_is_left_out_while_the_job_runs() -> None:
-    whole = cut(RUNNING, committed(RUNNING), running=True)
-    assert whole.batches == {"q/": 4}
-    assert set(RUNNING) - set(whole.files) == LEFT_OUT
+def test_files_of_uncommitted_batches_are_left_out_while_the_job_runs() -> None:
+    selection = select_files(PATHS, last_committed_batches(PATHS), running=True)
+    assert selection.batches == {"q/": 4}
+    assert set(PATHS) - set(selection.files) == LEFT_OUT
 
 
-def test_of_a_job_that_does_not_run_everything_is_kept_but_claims_and_unfinished_files() -> None:
-    whole = cut(RUNNING, committed(RUNNING), running=False)
-    assert {path for path in set(RUNNING) - set(whole.files) if "tmp" not in path} == {"_holdfast/claim-1"}
+def test_stopped_job_keeps_all_files_except_claims_and_temporary_files() -> None:
+    selection = select_files(PATHS, last_committed_batches(PATHS), running=False)
+    assert {path for path in set(PATHS) - set(selection.files) if "tmp" not in path} == {"_holdfast/claim-1"}
 
 
-def test_each_query_has_its_own_last_batch() -> None:
+def test_last_committed_batch_is_per_query() -> None:
     paths = ["a/commits/1", "a/offsets/2", "b/commits/7", "b/offsets/2", "b/offsets/8", "offsets/0", "commits/0"]
-    whole = cut(paths, committed(paths), running=True)
-    assert whole.batches == {"a/": 1, "b/": 7, "": 0}
-    assert set(paths) - set(whole.files) == {"a/offsets/2", "b/offsets/8"}
+    selection = select_files(paths, last_committed_batches(paths), running=True)
+    assert selection.batches == {"a/": 1, "b/": 7, "": 0}
+    assert set(paths) - set(selection.files) == {"a/offsets/2", "b/offsets/8"}
 
 
 @pytest.mark.parametrize(("path", "needed"), [("q/offsets/4", True), ("q/offsets/1", False), ("q/metadata", True)])
-def test_what_is_old_is_not_needed(path: str, needed: bool) -> None:
-    whole = cut([path], {"q/": 4}, running=True)
-    assert whole.needs(path, slack=2) == needed
+def test_file_of_an_old_batch_is_not_needed(path: str, needed: bool) -> None:
+    selection = select_files([path], {"q/": 4}, running=True)
+    assert selection.is_needed(path, recent_batches=2) == needed
 
 
 @given(st.integers(0, 20), st.integers(0, 3))
-def test_a_cut_never_holds_what_its_last_batch_did_not_need(last: int, ahead: int) -> None:
+def test_selection_ends_with_the_last_committed_batch(last: int, ahead: int) -> None:
     paths = [f"q/{folder}/{batch}" for folder in ("offsets", "sources/0") for batch in range(last + 1 + ahead)]
     paths += [f"q/commits/{batch}" for batch in range(last + 1)]
     paths += [f"q/state/0/0/{version}.delta" for version in range(1, last + 2 + ahead)]
-    whole = cut(paths, committed(paths), running=True)
-    assert whole.batches == {"q/": last}
-    assert max(int(path.rpartition("/")[2]) for path in whole.files if "/offsets/" in path) == last
-    assert f"q/state/0/0/{last + 1}.delta" in whole.files
-    assert f"q/state/0/0/{last + 2}.delta" not in whole.files
+    selection = select_files(paths, last_committed_batches(paths), running=True)
+    assert selection.batches == {"q/": last}
+    assert max(int(path.rpartition("/")[2]) for path in selection.files if "/offsets/" in path) == last
+    assert f"q/state/0/0/{last + 1}.delta" in selection.files
+    assert f"q/state/0/0/{last + 2}.delta" not in selection.files

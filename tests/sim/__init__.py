@@ -1,5 +1,5 @@
-"""Whole clusters in one process, on virtual time, from a seed.
+"""Deterministic simulator: whole clusters in one process, on virtual time, driven by one seed.
 
-`loop` owns time and the scheduling of simulated processes, `zk` owns the simulated ZooKeeper, `world` puts them together.
-Nothing here knows what Holdfast does with ZooKeeper; scenarios and their checkers stand on top.
+`event_loop` owns time and schedules simulated processes. `zk` is the simulated ZooKeeper. `world` combines the two; none of
+these depends on how Holdfast uses ZooKeeper. `leadership` and `jobs` run schedules of real Holdfast code and check invariants.
 """

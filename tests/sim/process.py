@@ -1,7 +1,7 @@
-"""A simulated process: what runs in it, whether it may run, and what time it believes it is.
+"""Simulated process: its callbacks, whether it may run, and its clocks.
 
-A process called `n1/runner` runs on the machine `n1`, and shares the machine's clocks and its links to the servers with every
-other process there. A name without a slash is a machine with one process.
+The process `n1/runner` runs on the machine `n1`. All processes of a machine share its clocks and its links to the ZooKeeper
+servers. A name without a slash denotes a machine with a single process.
 """
 
 import contextvars
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tests.sim.loop import SimLoop
+    from tests.sim.event_loop import SimLoop
 
 WALL_AT_START_S = 1_800_000_000.0
 
 Call = tuple[Callable[..., object], tuple[Any, ...]]
 
 
-class Resident(Protocol):
-    """Something with threads or sockets of its own that shares the fate of a process, such as a ZooKeeper client."""
+class ProcessResource(Protocol):
+    """Resource with its own threads or sockets that is paused and ends with its process, such as a ZooKeeper client."""
 
     def process_paused(self) -> None: ...
 
@@ -30,7 +30,7 @@ class Resident(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimClock:
-    """The clocks of one machine. Every machine booted at another moment, so boot times cannot be compared across them."""
+    """Clocks of one machine. Machines boot at different times, so boot times of different machines are not comparable."""
 
     loop: "SimLoop"
     booted_s: float
@@ -44,21 +44,21 @@ class SimClock:
 
 
 class Process:
-    """Everything started from its context belongs to it, however indirectly."""
+    """Simulated process. Tasks and callbacks created in its context, directly or indirectly, belong to it."""
 
     __slots__ = (
         "clock",
         "context",
         "crashed",
-        "late_arrivals",
+        "in_runnable_list",
+        "late_messages",
         "late_timers",
-        "listed",
         "machine",
         "name",
         "queue",
-        "residents",
+        "resources",
+        "resources_stopped",
         "stopped",
-        "whole",
     )
 
     def __init__(self, name: str, clock: SimClock) -> None:
@@ -66,21 +66,21 @@ class Process:
         self.machine = name.partition("/")[0]
         self.clock = clock
         self.context = contextvars.Context()
-        self.context.run(CURRENT.set, self)
+        self.context.run(CURRENT_PROCESS.set, self)
         self.queue: deque[Any] = deque()
-        self.late_arrivals: list[Any] = []
+        self.late_messages: list[Any] = []
         self.late_timers: list[Any] = []
-        self.residents: list[Resident] = []
-        self.listed = False
-        """Whether the scheduler knows that there is something to run."""
+        self.resources: list[ProcessResource] = []
+        self.in_runnable_list = False
+        """True while the scheduler's list of runnable processes contains this process."""
         self.stopped = False
-        """Paused, hung or crashed: nothing of the event loop runs."""
-        self.whole = False
-        """Whether the residents are stopped too (a paused process), or only the event loop (a hung one)."""
+        """True if the process is paused, hung or crashed: its event loop runs nothing."""
+        self.resources_stopped = False
+        """True if the resources are stopped too (paused process), False if only the event loop is stopped (hung process)."""
         self.crashed = False
 
     def __repr__(self) -> str:
         return f"<process {self.name}>"
 
 
-CURRENT: contextvars.ContextVar[Process] = contextvars.ContextVar("simulated process")
+CURRENT_PROCESS: contextvars.ContextVar[Process] = contextvars.ContextVar("simulated process")

@@ -1,6 +1,4 @@
-"""Jobs over many simulated schedules: the product's own agents, leaders and runners, with faults at random, at the
-worst moments,
-and by scripts."""
+"""Job invariants in many simulated schedules of real agents, leaders and runners, with random, targeted and scripted faults."""
 
 import os
 import subprocess
@@ -9,131 +7,144 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.sim.jobs.kinds import KINDS, TURNS
-from tests.sim.jobs.schedule import Verdict, kind_of, run, run_all
+from tests.sim.jobs.checks.job_oracles import JobOracles
+from tests.sim.jobs.checks.transaction_rules import TransactionRules
+from tests.sim.jobs.scenario_run import ScenarioRun
+from tests.sim.jobs.scenarios import SCENARIO_ROTATION, SCENARIOS
+from tests.sim.jobs.schedule import JobScheduleResult, run_schedule, run_schedules, scenario_name
+from tests.sim.jobs.users import Users
 from tests.sim.jobs.variants import VARIANTS
-from tests.sim.workers import pool
+from tests.sim.leadership.oracles import LeadershipOracles
+from tests.sim.worker_pool import start_pool
 
 SCHEDULES = 1000
 SCHEDULES_FAST = 64
 SEEDS_MAX = 600
-"""How many schedules a broken variant may survive."""
+"""Maximum number of schedules that a broken variant may survive."""
 BATCH = 16
 Report = Callable[[str], None]
 
 
-def _judge(verdicts: list[Verdict], report: Report) -> None:
-    broken = [verdict for verdict in verdicts if verdict.violation]
-    for verdict in broken[:3]:
-        report(f"{verdict}; again: python -m tests.sim.jobs.schedule {verdict.seed}")
-    assert not broken, f"{len(broken)} of {len(verdicts)} schedules: {broken[0]}"
+def _assert_no_violation(results: list[JobScheduleResult], report: Report) -> None:
+    violations = [result for result in results if result.violation]
+    for result in violations[:3]:
+        report(f"{result}; replay: python -m tests.sim.jobs.schedule {result.seed}")
+    assert not violations, f"{len(violations)} of {len(results)} schedules: {violations[0]}"
 
 
-def test_no_schedule_breaks_an_invariant_of_jobs_in_a_few_schedules(report: Report) -> None:
-    _judge(run_all(range(SCHEDULES_FAST)), report)
+def test_few_schedules_keep_job_invariants(report: Report) -> None:
+    _assert_no_violation(run_schedules(range(SCHEDULES_FAST)), report)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_no_schedule_breaks_an_invariant_of_jobs(report: Report) -> None:
-    verdicts = run_all(range(SCHEDULES))
-    _judge(verdicts, report)
-    assert {verdict.kind for verdict in verdicts} == set(KINDS)
-    faults = {name for verdict in verdicts for name in verdict.faults}
-    drivers = sum(verdict.drivers for verdict in verdicts)
-    report(f"{SCHEDULES} schedules of jobs kept every invariant, with {len(faults)} kinds of faults and {drivers} drivers")
+def test_all_schedules_keep_job_invariants(report: Report) -> None:
+    results = run_schedules(range(SCHEDULES))
+    _assert_no_violation(results, report)
+    assert {result.scenario for result in results} == set(SCENARIOS)
+    faults = {name for result in results for name in result.faults}
+    drivers = sum(result.drivers for result in results)
+    report(f"{SCHEDULES} job schedules kept every invariant, with {len(faults)} kinds of faults and {drivers} drivers")
     assert len(faults) > 60, "some fault was never chosen"
 
 
 @pytest.mark.slow
-def test_after_a_mishap_the_next_attempt_is_there_in_time(report: Report) -> None:
-    """Invariant 20, with figures. The bounds are in the schedules themselves."""
-    seeds = [seed for seed in range(20 * len(TURNS)) if kind_of(seed) == "mishap"]
-    verdicts = run_all(seeds)
-    _judge(verdicts, report)
-    for mishap in sorted({verdict.faults[0] for verdict in verdicts}):
-        times_s = sorted(verdict.restart_s for verdict in verdicts if verdict.faults[0] == mishap and verdict.restart_s)
-        report(f"{mishap}: the next attempt after {times_s[len(times_s) // 2]:.1f} s, {times_s[-1]:.1f} s at most")
+def test_next_attempt_starts_in_time_after_single_failure(report: Report) -> None:
+    """Invariant 20, with measured times. The scenario itself checks the bounds."""
+    seeds = [seed for seed in range(20 * len(SCENARIO_ROTATION)) if scenario_name(seed) == "mishap"]
+    results = run_schedules(seeds)
+    _assert_no_violation(results, report)
+    for failure in sorted({result.faults[0] for result in results}):
+        times_s = sorted(result.restart_s for result in results if result.faults[0] == failure and result.restart_s)
+        report(f"{failure}: next attempt after {times_s[len(times_s) // 2]:.1f} s (median), {times_s[-1]:.1f} s (maximum)")
 
 
-def _suspects(variant: str) -> Iterator[list[int]]:
-    """First a schedule that caught it once, then all of the kinds in which it should be caught."""
-    kinds = VARIANTS[variant].kinds
-    yield [CAUGHT[variant]]
-    seeds = [seed for seed in range(SEEDS_MAX * len(TURNS)) if kind_of(seed) in kinds][:SEEDS_MAX]
+def _seed_batches(variant: str) -> Iterator[list[int]]:
+    """Yield the seed that caught the variant before, then batches of seeds of the variant's scenarios."""
+    scenarios = VARIANTS[variant].scenarios
+    yield [CATCHING_SEEDS[variant]]
+    seeds = [seed for seed in range(SEEDS_MAX * len(SCENARIO_ROTATION)) if scenario_name(seed) in scenarios][:SEEDS_MAX]
     for start in range(0, len(seeds), BATCH):
         yield seeds[start : start + BATCH]
 
 
-CAUGHT = {
+CATCHING_SEEDS = {
     "no epoch check": 73,
-    "what was decided from is not checked": 9,
-    "whatever version is there is written over": 121,
+    "decision inputs not checked": 9,
+    "versions not checked": 121,
     "results not inspected": 9,
     "retry across expiry": 1140,
     "submit in two steps": 49,
-    "acknowledged before it is written": 1,
-    "a cancel acknowledged before it is written": 17,
-    "a job without state is started": 39,
-    "a job without its name is started": 279,
-    "a lease that does not check the attempt": 74,
-    "a lease that does not check what is wanted": 1560,
-    "a number runs twice": 17,
-    "a missing lease believed": 442,
-    "a report without the lease": 33,
+    "submit acknowledged before commit": 1,
+    "cancel acknowledged before commit": 17,
+    "job without state started": 39,
+    "job without name started": 279,
+    "lease without attempt check": 74,
+    "lease without desired check": 1560,
+    "attempt number run twice": 17,
+    "missing lease without report check": 442,
+    "report without lease": 33,
     "no margin": 13,
-    "a margin that goes on under a new leader": 57,
-    "what stands in the checkpoint is not read": 6,
-    "only the last end is looked for": 6,
-    "a start that is too late blamed on the job": 234,
-    "the name and the order in another transaction": 17,
-    "swept by halves": 6,
-    "garbage taken for a new job": 279,
-    "attempts begin again at 1": 39,
-    "an order believed": 87,
-    "a session closed before the driver is dead": 36,
-    "certified before everything is gone": 36,
-    "the end of a pipe taken for death": 21,
-    "a tree ended without its watchdog": 346,
+    "margin continued by new leader": 57,
+    "checkpoint outcomes not read": 6,
+    "only last checkpoint outcome read": 6,
+    "late start counted as job failure": 234,
+    "name released in second transaction": 17,
+    "record deleted in two transactions": 6,
+    "unreadable state taken for new job": 279,
+    "quarantine resets attempt number": 39,
+    "order followed without state": 87,
+    "session closed before driver is dead": 36,
+    "certified before processes are dead": 36,
+    "pipe end taken for death": 21,
+    "tree killed without watchdog": 346,
     "margin too small": 26,
     "deadline counted from the reply": 794,
-    "a read taken for a confirmation": 250,
-    "the first write after a pause trusted": 794,
-    "a connection lost taken for a lease lost": 12,
-    "no watchdog": 1370,
-    "the start is not gated": 586,
-    "a promise not forced to the disk": 427,
-    "no waiting after a reboot": 235,
-    "a promise counted from its answer": 19,
-    "a promise used to the last moment": 91,
-    "the promise of some taken for that of all": 51,
-    "the next attempt outside the failsafe set": 3,
-    "a set that may have been written is forgotten": 435,
-    "failures forgotten by a new leader": 721,
-    "back-off forgotten by a new leader": 1345,
+    "read taken for a confirmation": 250,
+    "first write after a pause trusted": 794,
+    "lost connection taken for lost lease": 12,
+    "watchdog without deadline": 1370,
+    "start after the deadline": 586,
+    "promise not synced to disk": 427,
+    "no wait after reboot": 235,
+    "promise counted from the reply": 19,
+    "promise used without margin": 91,
+    "majority of promises accepted": 51,
+    "next attempt outside the failsafe set": 3,
+    "possible failsafe set ignored": 435,
+    "new leader forgets failures": 721,
+    "new leader forgets back-off": 1345,
 }
-"""For each variant, a schedule that caught it once. It is tried first."""
+"""Seed of a schedule that caught each variant before. It is tried first."""
 
 
-def test_every_variant_is_judged() -> None:
-    assert set(CAUGHT) == set(VARIANTS) - {"sound"}
+def test_every_variant_has_a_known_seed() -> None:
+    assert set(CATCHING_SEEDS) == set(VARIANTS) - {"sound"}
+
+
+@pytest.mark.parametrize("variant", sorted(CATCHING_SEEDS))
+def test_variant_states_the_broken_rule_and_an_existing_oracle(variant: str) -> None:
+    classes = {oracle.__name__: oracle for oracle in (JobOracles, LeadershipOracles, ScenarioRun, TransactionRules, Users)}
+    class_name, _, method = VARIANTS[variant].caught_by.rpartition(" ")[2].partition(".")
+    assert VARIANTS[variant].broken_rule
+    assert callable(getattr(classes[class_name], method))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", sorted(CAUGHT))
-def test_a_broken_variant_is_caught(variant: str, report: Report) -> None:
-    with pool() as started:
-        for seeds in _suspects(variant):
-            for caught in started.map(run, seeds, [variant] * len(seeds)):
-                if caught.violation and not run(caught.seed).violation:
+@pytest.mark.parametrize("variant", sorted(CATCHING_SEEDS))
+def test_broken_variant_is_caught(variant: str, report: Report) -> None:
+    with start_pool() as pool:
+        for seeds in _seed_batches(variant):
+            for caught in pool.map(run_schedule, seeds, [variant] * len(seeds)):
+                if caught.violation and not run_schedule(caught.seed).violation:
                     report(f"'{variant}' was caught by {caught}")
                     return
     pytest.fail(f"'{variant}' survived {SEEDS_MAX} schedules")
 
 
 @pytest.mark.parametrize("seed", [1, 3, 7])
-def test_a_schedule_of_jobs_is_replayed_exactly_from_its_seed(seed: int) -> None:
-    here = run(seed).digest
+def test_job_schedule_is_replayed_exactly_from_its_seed(seed: int) -> None:
+    here = run_schedule(seed).digest
     for hash_seed in ("0", "1234"):
         answer = subprocess.run(
             [sys.executable, "-m", "tests.sim.jobs.schedule", str(seed)],
@@ -145,8 +156,8 @@ def test_a_schedule_of_jobs_is_replayed_exactly_from_its_seed(seed: int) -> None
         assert answer.stdout.splitlines()[-1] == f"digest {here}"
 
 
-def test_a_failing_schedule_of_jobs_names_its_seed() -> None:
-    variant = "a connection lost taken for a lease lost"
-    seeds = (seed for seed in range(200) if kind_of(seed) in VARIANTS[variant].kinds)
-    verdict = next(verdict for verdict in (run(seed, variant) for seed in seeds) if verdict.violation)
-    assert str(verdict).startswith(f"seed {verdict.seed} ")
+def test_failing_job_schedule_names_its_seed() -> None:
+    variant = "lost connection taken for lost lease"
+    seeds = (seed for seed in range(200) if scenario_name(seed) in VARIANTS[variant].scenarios)
+    result = next(result for result in (run_schedule(seed, variant) for seed in seeds) if result.violation)
+    assert str(result).startswith(f"seed {result.seed} ")

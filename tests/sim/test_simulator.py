@@ -1,4 +1,4 @@
-"""The simulator keeps its own promises: time, order, pauses, crashes, and the same run from the same seed."""
+"""Guarantees of the simulator: time, order, pauses, crashes, and reproducible runs."""
 
 import asyncio
 import gc
@@ -9,52 +9,52 @@ import time
 
 import pytest
 
-from holdfast.zk.session.client import Create, State
-from tests.sim.loop import TooManySteps
-from tests.sim.scenario import disturbed_counters
-from tests.sim.world import Stuck, World, replay
+from holdfast.zk.session.client import ConnectionState, Create
+from tests.sim.counter_scenario import disturbed_counters
+from tests.sim.event_loop import TooManySteps
+from tests.sim.world import SimulatedTimeout, World, replay
 
 
-def test_time_passes_only_when_every_process_waits() -> None:
-    seen: list[float] = []
+def test_time_advances_only_when_every_process_waits() -> None:
+    calls: list[float] = []
 
     async def sleeper() -> None:
         for _ in range(3):
             await asyncio.sleep(1000)
-            seen.append(asyncio.get_running_loop().time())
+            calls.append(asyncio.get_running_loop().time())
 
     started_s = time.monotonic()
     with World(1) as world:
         world.spawn("a", sleeper)
         world.run_for(2500)
-        assert seen == [1000, 2000]
+        assert calls == [1000, 2000]
         assert world.now_s == 2500
     assert time.monotonic() - started_s < 1000
 
 
-def test_a_process_runs_its_callbacks_in_order_and_processes_interleave_by_seed() -> None:
+def test_callbacks_run_in_order_and_processes_interleave_by_seed() -> None:
     def order(seed: int) -> list[str]:
-        seen: list[str] = []
+        calls: list[str] = []
 
         async def caller(name: str) -> None:
             for n in range(5):
-                asyncio.get_running_loop().call_soon(seen.append, f"{name}{n}")
+                asyncio.get_running_loop().call_soon(calls.append, f"{name}{n}")
 
         with World(seed) as world:
             world.spawn("a", lambda: caller("a"))
             world.spawn("b", lambda: caller("b"))
             world.run_for(1)
-        return seen
+        return calls
 
     orders = [order(seed) for seed in range(20)]
-    for seen in orders:
-        assert [entry for entry in seen if entry[0] == "a"] == ["a0", "a1", "a2", "a3", "a4"]
-        assert [entry for entry in seen if entry[0] == "b"] == ["b0", "b1", "b2", "b3", "b4"]
-    assert len({tuple(seen) for seen in orders}) > 5
+    for calls in orders:
+        assert [entry for entry in calls if entry[0] == "a"] == ["a0", "a1", "a2", "a3", "a4"]
+        assert [entry for entry in calls if entry[0] == "b"] == ["b0", "b1", "b2", "b3", "b4"]
+    assert len({tuple(calls) for calls in orders}) > 5
     assert order(7) == order(7)
 
 
-def test_clocks_run_with_the_world_and_no_two_machines_booted_together() -> None:
+def test_clocks_follow_simulated_time_and_machines_have_different_boot_times() -> None:
     with World(1) as world:
         a, b = world.clock("a"), world.clock("b")
         before = a.boottime(), b.boottime(), a.wall()
@@ -66,7 +66,7 @@ def test_clocks_run_with_the_world_and_no_two_machines_booted_together() -> None
         assert abs(a.wall() - b.wall()) <= 1
 
 
-def test_processes_of_one_machine_share_its_clocks_which_survive_a_crash_but_not_a_power_failure() -> None:
+def test_processes_share_machine_clock_that_survives_crash_but_not_power_failure() -> None:
     with World(1) as world:
         clock = world.clock("n1/agent")
         assert world.clock("n1/runner") == clock
@@ -84,25 +84,25 @@ def test_processes_of_one_machine_share_its_links() -> None:
         world.zk.network.cut("n1")
         world.run_for(8)
         assert [client.state for client in (agent, runner, other)] == [
-            State.SUSPENDED,
-            State.SUSPENDED,
-            State.CONNECTED,
+            ConnectionState.SUSPENDED,
+            ConnectionState.SUSPENDED,
+            ConnectionState.CONNECTED,
         ]
 
 
-def test_a_failure_that_asyncio_would_only_log_is_raised_at_the_end() -> None:
+def test_error_that_asyncio_only_logs_is_raised_at_the_end() -> None:
     async def fail() -> None:
-        raise ValueError("nobody looks")
+        raise ValueError("never awaited")
 
     async def forget() -> None:
-        asyncio.create_task(fail())  # noqa: RUF006 - that is the mistake.
+        asyncio.create_task(fail())  # noqa: RUF006 - this test needs a forgotten task.
 
-    with pytest.raises(AssertionError, match="nobody looks"), World(1) as world:
+    with pytest.raises(AssertionError, match="never awaited"), World(1) as world:
         world.spawn("a", forget)
         world.run_for(1)
 
 
-def test_a_paused_process_runs_late_and_loses_nothing() -> None:
+def test_paused_process_runs_its_timers_late() -> None:
     ticks: list[float] = []
 
     async def ticker() -> None:
@@ -121,25 +121,25 @@ def test_a_paused_process_runs_late_and_loses_nothing() -> None:
         assert ticks == [1, 2, 12.5, 13.5]
 
 
-def test_after_a_pause_the_late_answer_or_the_late_timer_may_come_first() -> None:
+def test_late_message_or_late_timer_may_run_first_after_pause() -> None:
     def order(seed: int) -> tuple[str, ...]:
-        seen: list[str] = []
+        calls: list[str] = []
 
         async def wait() -> None:
-            asyncio.get_running_loop().call_later(2.0, seen.append, "timer")
+            asyncio.get_running_loop().call_later(2.0, calls.append, "timer")
 
         with World(seed) as world:
             world.spawn("a", wait)
-            world.at(0.5, world.pause, "a")
-            world.at(1.0, world.loop.arrive, world.process("a"), seen.append, "answer")
-            world.at(3.0, world.resume, "a")
+            world.schedule_at(0.5, world.pause, "a")
+            world.schedule_at(1.0, world.loop.deliver, world.process("a"), calls.append, "answer")
+            world.schedule_at(3.0, world.resume, "a")
             world.run_for(4)
-        return tuple(seen)
+        return tuple(calls)
 
     assert {order(seed) for seed in range(20)} == {("answer", "timer"), ("timer", "answer")}
 
 
-def test_a_crashed_process_never_runs_again_not_even_its_finally_blocks() -> None:
+def test_crashed_process_never_runs_again_not_even_finally_blocks() -> None:
     ran: list[str] = []
 
     async def inner() -> None:
@@ -161,19 +161,19 @@ def test_a_crashed_process_never_runs_again_not_even_its_finally_blocks() -> Non
         world.crash("a")
         world.run_for(100)
         assert ran == []
-        world.spawn("a", inner)  # a new process of the same name is another process
+        world.spawn("a", inner)  # a new process with the same name
         world.run_for(6)
         assert ran == ["timer", "finally"]
-        verdict = list(ran)
-    assert verdict == ["timer", "finally"]
+        ran_before_close = list(ran)
+    assert ran_before_close == ["timer", "finally"]
 
 
-def test_a_hung_event_loop_keeps_its_session_and_a_paused_process_does_not() -> None:
-    for stop, expected in (("hang", State.CONNECTED), ("pause", State.ENDED)):
+def test_hung_event_loop_keeps_session_and_paused_process_loses_it() -> None:
+    for stop, expected in (("hang", ConnectionState.CONNECTED), ("pause", ConnectionState.ENDED)):
         with World(3) as world:
             client = world.connect("a", timeout_s=5)(lambda: None)
             world.run_for(1)
-            assert client.state is State.CONNECTED
+            assert client.state is ConnectionState.CONNECTED
             getattr(world, stop)("a")
             world.run_for(60)
             world.resume("a")
@@ -181,7 +181,7 @@ def test_a_hung_event_loop_keeps_its_session_and_a_paused_process_does_not() -> 
             assert client.state is expected
 
 
-def test_a_busy_loop_is_found_out() -> None:
+def test_busy_loop_is_detected() -> None:
     async def busy() -> None:
         for _ in range(1_000_000):
             await asyncio.sleep(0)
@@ -192,16 +192,16 @@ def test_a_busy_loop_is_found_out() -> None:
             world.run_for(1)
 
 
-def test_waiting_for_what_never_happens_fails_instead_of_hanging() -> None:
+def test_waiting_for_an_event_that_never_happens_fails() -> None:
     with World(1) as world:
-        with pytest.raises(Stuck):
+        with pytest.raises(SimulatedTimeout):
             world.run(asyncio.Event().wait(), within_s=10)
         gc.collect()
-        with pytest.raises(Stuck):
+        with pytest.raises(SimulatedTimeout):
             world.run_until(lambda: False, within_s=10)
 
 
-def test_whatever_goes_wrong_inside_is_raised_with_the_seed() -> None:
+def test_error_in_simulation_is_raised_with_the_seed() -> None:
     async def broken() -> None:
         await asyncio.sleep(1)
         raise ValueError("broken")
@@ -219,17 +219,17 @@ def test_threads_are_refused() -> None:
         world.run(asyncio.to_thread(int))
 
 
-def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
+def test_same_seed_gives_same_run_and_other_seeds_give_other_runs() -> None:
     digests = {seed: replay(seed, disturbed_counters) for seed in range(5)}
     assert len(set(digests.values())) == 5
     assert digests == {seed: replay(seed, disturbed_counters) for seed in range(5)}
 
 
-def test_a_run_does_not_depend_on_the_hash_seed() -> None:
+def test_run_does_not_depend_on_hash_seed() -> None:
     digests = set()
     for hash_seed in ("0", "1", "4242"):
         result = subprocess.run(
-            [sys.executable, "-m", "tests.sim.scenario", "11"],
+            [sys.executable, "-m", "tests.sim.counter_scenario", "11"],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             cwd=os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
             capture_output=True,
@@ -240,7 +240,7 @@ def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     assert digests == {replay(11, disturbed_counters) + "\n"}
 
 
-def test_a_long_trace_stays_bounded_and_its_digest_still_covers_everything() -> None:
+def test_long_trace_stays_bounded_and_digest_covers_all_entries() -> None:
     def digest(first: int) -> str:
         with World(1) as world:
             world.trace.record("number", first)
@@ -252,7 +252,7 @@ def test_a_long_trace_stays_bounded_and_its_digest_still_covers_everything() -> 
     assert digest(1) == digest(1) != digest(2)
 
 
-def test_closing_a_world_is_silent_whatever_its_coroutines_still_do() -> None:
+def test_closing_a_world_discards_actions_of_its_coroutines() -> None:
     async def stubborn(world: World) -> None:
         client = world.connect("a")(lambda: None)
         try:

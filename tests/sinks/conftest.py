@@ -1,4 +1,4 @@
-"""What the tests of sinks share: one Spark, one PostgreSQL server, and outputs of each kind."""
+"""Shared fixtures: one Spark session, one PostgreSQL server, and an output of each kind."""
 
 import secrets
 from collections.abc import Iterator
@@ -9,29 +9,29 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
 
-from tests.harness.postgres import server
-from tests.sinks.kinds import KINDS
+from tests.harness.postgres import postgres_server
 from tests.sinks.outputs import DeltaOutput, Output, ParquetOutput, PostgresOutput
-from tests.sinks.session import session
+from tests.sinks.sink_kinds import KINDS
+from tests.sinks.spark_session import spark_session
 from tests.sinks.streams import Stream
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with session(tmp_path_factory.mktemp("warehouse")) as spark:
+    with spark_session(tmp_path_factory.mktemp("warehouse")) as spark:
         yield spark
 
 
 @pytest.fixture(scope="session")
 def databases() -> Iterator[str]:
-    """The DSN of a server."""
-    with server() as dsn:
+    """DSN of the PostgreSQL server."""
+    with postgres_server() as dsn:
         yield dsn
 
 
 @pytest.fixture
 def dsn(databases: str) -> str:
-    """A database for this test alone."""
+    """DSN of a new database for this test."""
     name = f"t{secrets.token_hex(6)}"
     with psycopg.connect(databases, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

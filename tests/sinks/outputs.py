@@ -1,4 +1,4 @@
-"""Outputs of each kind, by the same few words, so that the same tests hold all of them to the same promises."""
+"""Outputs of each kind behind one protocol, so that the same tests check all of them."""
 
 import json
 import secrets
@@ -12,26 +12,26 @@ from holdfast.sinks import delta, parquet, postgres
 
 
 class Output(Protocol):
-    shown: str
-    """How a refusal names it."""
+    label: str
+    """Name of the output in error messages."""
 
     def sink(self, adopt: str | None = None) -> Any: ...
 
     def values(self) -> list[int]:
-        """What a plain reader sees, in order."""
+        """Return the values that a plain reader sees, sorted."""
 
     def batches(self) -> list[int]:
-        """Which batches are recorded."""
+        """Return the recorded batch ids."""
 
-    def put(self, value: int) -> None:
-        """A row that no job has written."""
+    def add_foreign_row(self, value: int) -> None:
+        """Add a row without a recorded owner."""
 
 
 class ParquetOutput:
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self._spark = spark
         self.path = home / "out püt"
-        self.shown = str(self.path)
+        self.label = str(self.path)
 
     def sink(self, adopt: str | None = None) -> Any:
         return parquet(str(self.path), adopt=adopt)
@@ -42,7 +42,7 @@ class ParquetOutput:
     def batches(self) -> list[int]:
         return sorted(int(file.parent.name.removeprefix("batch=")) for file in self.path.glob("batch=*/_holdfast.json"))
 
-    def put(self, value: int) -> None:
+    def add_foreign_row(self, value: int) -> None:
         rows = self._spark.createDataFrame([(value,)], "value bigint")
         rows.coalesce(1).write.parquet(str(self.path / "batch=0"))
 
@@ -50,19 +50,19 @@ class ParquetOutput:
 class DeltaOutput:
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self._spark = spark
-        self.shown = str(home / "table")
+        self.label = str(home / "table")
 
     def sink(self, adopt: str | None = None) -> Any:
-        return delta(self.shown, adopt=adopt)
+        return delta(self.label, adopt=adopt)
 
     def values(self) -> list[int]:
-        return sorted(row.value for row in self._spark.read.format("delta").load(self.shown).collect())
+        return sorted(row.value for row in self._spark.read.format("delta").load(self.label).collect())
 
     def batches(self) -> list[int]:
-        return delta_batches(self._spark, self.shown)
+        return delta_batches(self._spark, self.label)
 
-    def put(self, value: int) -> None:
-        self._spark.createDataFrame([(value,)], "value bigint").write.format("delta").save(self.shown)
+    def add_foreign_row(self, value: int) -> None:
+        self._spark.createDataFrame([(value,)], "value bigint").write.format("delta").save(self.label)
 
 
 def delta_batches(spark: SparkSession, path: str) -> list[int]:
@@ -75,23 +75,23 @@ class PostgresOutput:
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self.table = f"T{secrets.token_hex(4)}"
-        self.shown = f"the table {self.table}"
+        self.label = f"the table {self.table}"
 
     def sink(self, adopt: str | None = None) -> Any:
         return postgres(self.table, dsn=self.dsn, adopt=adopt)
 
     def values(self) -> list[int]:
-        return [value for (value,) in self.ask(f'SELECT value FROM "{self.table}" ORDER BY value')]
+        return [value for (value,) in self.query(f'SELECT value FROM "{self.table}" ORDER BY value')]
 
     def batches(self) -> list[int]:
         ask = "SELECT batch FROM holdfast_batches WHERE output = %s ORDER BY batch"
-        return [batch for (batch,) in self.ask(ask, f"public.{self.table}")]
+        return [batch for (batch,) in self.query(ask, f"public.{self.table}")]
 
-    def put(self, value: int) -> None:
+    def add_foreign_row(self, value: int) -> None:
         with psycopg.connect(self.dsn) as connection:
             connection.execute(f'CREATE TABLE "{self.table}" (value bigint)')
             connection.execute(f'INSERT INTO "{self.table}" VALUES (%s)', (value,))
 
-    def ask(self, question: str, *values: Any) -> list[Any]:
+    def query(self, question: str, *values: Any) -> list[Any]:
         with psycopg.connect(self.dsn) as connection:
             return connection.execute(question, values).fetchall()

@@ -1,4 +1,4 @@
-"""A query over a directory of files: one file is one batch, so that a test knows what each batch holds."""
+"""Streaming query over a directory of files. Each file is one batch, so a test knows the rows of each batch."""
 
 import json
 import os
@@ -12,7 +12,7 @@ Sink = Callable[[DataFrame, int], None]
 
 
 class Stream:
-    """One query of one job, in as many attempts as a test likes."""
+    """One query of one job, for any number of attempts."""
 
     def __init__(self, spark: SparkSession, home: Path, *, job: str = "j1") -> None:
         self._spark = spark
@@ -22,19 +22,19 @@ class Stream:
         self._job = job
         self.stateful = False
 
-    def add(self, *values: int) -> None:
-        """One more batch. Negative values are filtered out on the way."""
+    def add_batch(self, *values: int) -> None:
+        """Add the input of one batch. The query filters out negative values."""
         number = len(list(self._input.iterdir()))
         file = self._input / f"{number:04}.json"
         file.write_text("".join(f"{json.dumps({'value': value})}\n" for value in values))
-        os.utime(file, (number, number))  # the order in which Spark takes them
+        os.utime(file, (number, number))  # Spark reads files in order of modification time
 
     def run(self, sink: Sink, *, attempt: int = 1) -> None:
-        """All that there is. Raises what the query failed of."""
+        """Run the query over all remaining input. Raises the error of a failed query."""
         values = self._spark.readStream.schema("value bigint").option("maxFilesPerTrigger", 1).json(str(self._input))
-        rows = self._counted(values) if self.stateful else values.where("value >= 0")
+        rows = self._running_counts(values) if self.stateful else values.where("value >= 0")
         writer = rows.writeStream.outputMode("update").foreachBatch(sink).trigger(availableNow=True)
-        with _in_job(self._job, attempt):
+        with _job_environment(self._job, attempt):
             query = writer.option("checkpointLocation", str(self.checkpoint)).start()
             try:
                 query.awaitTermination()
@@ -42,38 +42,38 @@ class Stream:
                 query.stop()
 
     @staticmethod
-    def _counted(values: DataFrame) -> DataFrame:
-        """How many rows there were of each remainder of ten, so far: a row for each that has changed."""
+    def _running_counts(values: DataFrame) -> DataFrame:
+        """Count the rows per remainder of ten so far. Emits one row for each changed count."""
         return values.groupBy((values.value % 10).alias("key")).count().selectExpr("1000 * key + count AS value")
 
     @property
     def query(self) -> str:
-        """The id that its checkpoint keeps."""
+        """Query id, as stored in the checkpoint."""
         return str(json.loads((self.checkpoint / "metadata").read_text())["id"])
 
     @property
     def owner(self) -> str:
         return f"{self._job}/{self.query}"
 
-    def forget_commit(self, batch: int) -> None:
-        """As if the driver had died after the sink was done and before Spark knew."""
+    def remove_commit(self, batch: int) -> None:
+        """Remove a commit, as if the driver had died after the sink and before the commit."""
         for name in (str(batch), f".{batch}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
     def tamper_with_offsets(self, batch: int) -> None:
-        """As if the batch had been planned anew, at another time."""
+        """Change the offsets of a batch, as if it had been planned again at another time."""
         file = self.checkpoint / "offsets" / str(batch)
         file.write_text(file.read_text().replace('"batchTimestampMs":', '"batchTimestampMs":1'))
         (file.parent / f".{batch}.crc").unlink(missing_ok=True)
 
 
 @contextmanager
-def _in_job(job: str, attempt: int) -> Iterator[None]:
-    """What the runner tells a driver."""
-    said = {"HOLDFAST_JOB": job, "HOLDFAST_ATTEMPT": str(attempt)} if job else {}
-    os.environ.update(said)
+def _job_environment(job: str, attempt: int) -> Iterator[None]:
+    """Set the environment variables that a runner sets for a driver."""
+    variables = {"HOLDFAST_JOB": job, "HOLDFAST_ATTEMPT": str(attempt)} if job else {}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in said:
+        for name in variables:
             del os.environ[name]

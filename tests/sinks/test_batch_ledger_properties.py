@@ -1,4 +1,4 @@
-"""What is written, skipped and refused, for every history of attempts that a ledger can have."""
+"""Properties of the batch ledger: decisions for arbitrary histories of attempts."""
 
 from dataclasses import dataclass, field, replace
 
@@ -8,107 +8,109 @@ from hypothesis import strategies as st
 from holdfast.errors import OutputRefused, Superseded
 from holdfast.sinks import batch_ledger
 from holdfast.sinks.batch_ledger import (
-    NOBODY,
-    Batch,
+    UNOWNED,
+    BatchForgotten,
+    BatchGap,
+    BatchIdentity,
     Decision,
-    Different,
-    Foreign,
-    Forgotten,
-    Gap,
+    DifferentInput,
+    OutputRecord,
+    OwnedByOther,
     Owner,
-    Recorded,
-    Skip,
-    Write,
-    decide,
+    SkipBatch,
+    WriteBatch,
+    decide_batch,
 )
-from holdfast.sinks.refusal_message import refused
+from holdfast.sinks.refusal_message import refusal_error
 
 OWNERS = [Owner("j1", "q1"), Owner("j1", "q2"), Owner("j2", "q1"), Owner("", "q1")]
 owners = st.sampled_from(OWNERS)
-adoptions = st.one_of(st.none(), st.just(NOBODY), owners.map(str))
-batches = st.builds(Batch, owners, st.integers(0, 4), st.integers(0, 6), st.one_of(st.none(), st.sampled_from("ab")))
+adoptions = st.one_of(st.none(), st.just(UNOWNED), owners.map(str))
+batches = st.builds(BatchIdentity, owners, st.integers(0, 4), st.integers(0, 6), st.one_of(st.none(), st.sampled_from("ab")))
 
 
 @dataclass
-class Output:
-    """A sink as simple as can be: it does what it is told, and keeps what it was told."""
+class LedgerModel:
+    """Minimal output that applies each decision and keeps the record."""
 
-    recorded: Recorded | None = None
-    rows: list[Batch] = field(default_factory=list)
+    recorded: OutputRecord | None = None
+    rows: list[BatchIdentity] = field(default_factory=list)
 
-    def take(self, batch: Batch, adopt: str | None) -> Decision:
-        decision = decide(self.recorded, batch, adopt)
-        if isinstance(decision, Write):
+    def apply(self, batch: BatchIdentity, adopt: str | None) -> Decision:
+        decision = decide_batch(self.recorded, batch, adopt)
+        if isinstance(decision, WriteBatch):
             self.rows.append(batch)
-            kept = {} if self.recorded is None or decision.adopts else dict(self.recorded.digests)
-            self.recorded = Recorded(batch.owner, batch.attempt, batch.id + 1, {**kept, batch.id: batch.digest})
+            digests = {} if self.recorded is None or decision.adopts else dict(self.recorded.digests)
+            self.recorded = OutputRecord(batch.owner, batch.attempt, batch.id + 1, {**digests, batch.id: batch.digest})
         return decision
 
 
 @given(st.lists(st.tuples(batches, adoptions), max_size=40))
-def test_an_owners_batches_are_contiguous_and_each_is_there_once(history: list[tuple[Batch, str | None]]) -> None:
-    output = Output()
+def test_batches_of_an_owner_are_contiguous_and_unique(history: list[tuple[BatchIdentity, str | None]]) -> None:
+    output = LedgerModel()
     for batch, adopt in history:
-        output.take(batch, adopt)
+        output.apply(batch, adopt)
     for before, after in zip(output.rows, output.rows[1:], strict=False):
         if before.owner == after.owner:
             assert after.id == before.id + 1
 
 
 @given(st.lists(batches, max_size=40))
-def test_nobody_else_is_let_in_unless_a_person_says_so(history: list[Batch]) -> None:
-    output = Output()
+def test_output_has_one_owner_without_adoption(history: list[BatchIdentity]) -> None:
+    output = LedgerModel()
     for batch in history:
-        output.take(batch, None)
+        output.apply(batch, None)
     assert len({batch.owner for batch in output.rows}) <= 1
     assert [batch.id for batch in output.rows] == list(range(len(output.rows)))
 
 
 @given(st.lists(st.tuples(batches, adoptions), max_size=40))
-def test_attempts_of_an_owner_never_go_back(history: list[tuple[Batch, str | None]]) -> None:
-    output = Output()
+def test_older_attempt_of_an_owner_is_superseded(history: list[tuple[BatchIdentity, str | None]]) -> None:
+    output = LedgerModel()
     for batch, adopt in history:
         before = output.recorded
-        decision = output.take(batch, adopt)
+        decision = output.apply(batch, adopt)
         if before is not None and before.owner == batch.owner and before.attempt > batch.attempt:
-            assert decision == batch_ledger.Superseded(before.attempt)
+            assert decision == batch_ledger.SupersededBy(before.attempt)
 
 
 @given(batches, adoptions)
-def test_a_batch_that_was_written_is_skipped_and_never_silently_if_it_differs(batch: Batch, adopt: str | None) -> None:
-    output = Output()
+def test_written_batch_is_skipped_if_equal_and_refused_if_different(batch: BatchIdentity, adopt: str | None) -> None:
+    output = LedgerModel()
     first = replace(batch, id=0)
-    assert output.take(first, adopt) == Write()
-    assert output.take(replace(first, attempt=first.attempt + 1), adopt) == Skip()
+    assert output.apply(first, adopt) == WriteBatch()
+    assert output.apply(replace(first, attempt=first.attempt + 1), adopt) == SkipBatch()
     if first.digest is not None:
-        assert output.take(replace(first, digest="other"), adopt) == Different()
+        assert output.apply(replace(first, digest="other"), adopt) == DifferentInput()
     assert output.rows == [first]
 
 
-def test_an_output_that_is_somebody_elses_is_continued_only_under_that_name() -> None:
+def test_foreign_output_is_continued_only_with_its_owner_as_adopt() -> None:
     me, other = OWNERS[0], OWNERS[2]
-    batch = Batch(me, 1, 0, None)
-    for recorded, name in ((Recorded(None), NOBODY), (Recorded(other, 9, 5, {}), str(other))):
-        assert decide(recorded, batch) == Foreign(recorded.owner)
-        assert decide(recorded, batch, "j9/q9") == Foreign(recorded.owner)
-        assert decide(recorded, batch, name) == Write(adopts=True)
+    batch = BatchIdentity(me, 1, 0, None)
+    for recorded, name in ((OutputRecord(None), UNOWNED), (OutputRecord(other, 9, 5, {}), str(other))):
+        assert decide_batch(recorded, batch) == OwnedByOther(recorded.owner)
+        assert decide_batch(recorded, batch, "j9/q9") == OwnedByOther(recorded.owner)
+        assert decide_batch(recorded, batch, name) == WriteBatch(adopts=True)
 
 
-def test_what_is_missing_or_forgotten_is_no_reason_to_write() -> None:
+def test_gap_and_forgotten_batch_are_refused() -> None:
     me = OWNERS[0]
-    assert decide(None, Batch(me, 1, 3, None)) == Gap(0)
-    assert decide(None, Batch(me, 1, 3, None), NOBODY) == Write(adopts=True)
-    assert decide(Recorded(me, 1, 3, {}), Batch(me, 1, 4, None), NOBODY) == Gap(3)
-    assert decide(Recorded(me, 1, 3, {2: None}), Batch(me, 1, 1, None), NOBODY) == Forgotten()
+    assert decide_batch(None, BatchIdentity(me, 1, 3, None)) == BatchGap(0)
+    assert decide_batch(None, BatchIdentity(me, 1, 3, None), UNOWNED) == WriteBatch(adopts=True)
+    assert decide_batch(OutputRecord(me, 1, 3, {}), BatchIdentity(me, 1, 4, None), UNOWNED) == BatchGap(3)
+    assert decide_batch(OutputRecord(me, 1, 3, {2: None}), BatchIdentity(me, 1, 1, None), UNOWNED) == BatchForgotten()
 
 
-@given(st.one_of(st.none(), st.builds(Recorded, st.one_of(st.none(), owners), st.integers(0, 4), st.integers(0, 6))), batches)
-def test_every_refusal_is_a_sentence_with_its_choices(recorded: Recorded | None, batch: Batch) -> None:
-    decision = decide(recorded, batch)
-    if isinstance(decision, Write | Skip):
+@given(
+    st.one_of(st.none(), st.builds(OutputRecord, st.one_of(st.none(), owners), st.integers(0, 4), st.integers(0, 6))), batches
+)
+def test_every_refusal_is_one_sentence_with_choices(recorded: OutputRecord | None, batch: BatchIdentity) -> None:
+    decision = decide_batch(recorded, batch)
+    if isinstance(decision, WriteBatch | SkipBatch):
         return
-    error = refused(decision, batch, "/data/out")
+    error = refusal_error(decision, batch, "/data/out")
     assert isinstance(error, OutputRefused | Superseded)
     assert "/data/out" in str(error) and "\n" not in str(error) and len(str(error)) < 300
     if isinstance(error, OutputRefused):
-        assert "another place" in str(error) or "new checkpoint" in str(error)
+        assert "another output" in str(error) or "new checkpoint" in str(error)

@@ -1,4 +1,4 @@
-"""The examples, as people run them: killed, started again, and pointed at an output that is another job's."""
+"""The sink examples: killed, restarted, and pointed at the output of another job."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,21 +7,22 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from holdfast.driver_protocol.exit_record import parse_exit_record
 from holdfast.model.job import Ending
-from holdfast.runner.classify import classify
-from tests.harness.drivers import EXAMPLES, WITHIN_S, Driver
-from tests.harness.waiting import eventually
+from holdfast.runner.execution.classify import classify_exit
+from tests.harness.drivers import DRIVER_TIMEOUT_S, EXAMPLES, DriverProcess
+from tests.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def attempt(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
-    started: list[Driver] = []
+def attempt(tmp_path: Path) -> Iterator[Callable[..., DriverProcess]]:
+    started: list[DriverProcess] = []
 
-    def attempt(name: str = "job") -> Driver:
+    def attempt(name: str = "job") -> DriverProcess:
         number = sum(driver.home.name == name for driver in started) + 1
-        started.append(Driver(tmp_path / name, name=name, number=number))
+        started.append(DriverProcess(tmp_path / name, name=name, number=number))
         return started[-1]
 
     yield attempt
@@ -29,8 +30,8 @@ def attempt(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
         driver.kill()
 
 
-def test_windows_go_on_in_parquet_after_a_crash_and_not_in_anothers_directory(
-    attempt: Callable[..., Driver], tmp_path: Path
+def test_parquet_example_continues_after_a_crash_and_refuses_a_foreign_directory(
+    attempt: Callable[..., DriverProcess], tmp_path: Path
 ) -> None:
     output, script = tmp_path / "windows", EXAMPLES / "sinks" / "windows_to_parquet.py"
 
@@ -38,23 +39,29 @@ def test_windows_go_on_in_parquet_after_a_crash_and_not_in_anothers_directory(
         return sorted(int(path.name.removeprefix("batch=")) for path in output.glob("batch=*"))
 
     first = attempt().start(script, "--output", str(output))
-    eventually(lambda: len(batches()) > 1 or not first.alive(), WITHIN_S, "two batches")
+    wait_until(lambda: len(batches()) > 1 or not first.alive(), DRIVER_TIMEOUT_S, "two batches")
     first.kill()
     before = len(batches())
     second = attempt().start(script, "--output", str(output))
-    eventually(lambda: len(batches()) > before or not second.alive(), WITHIN_S, "one more")
-    second.ask_to_stop()
+    wait_until(lambda: len(batches()) > before or not second.alive(), DRIVER_TIMEOUT_S, "one more")
+    second.request_stop()
     assert second.wait() == 0, second.output()[-3000:]
     assert batches() == list(range(len(batches())))
 
-    stranger = attempt("stranger").start(script, "--output", str(output))
-    status = stranger.wait()
-    outcome = classify(status=status << 8, end=stranger.end(), tail=stranger.output(), stop_asked=False, oom_kills=False)
-    assert outcome.ending is Ending.OUTPUT_CONFLICT and outcome.ending.needs_a_person
+    other_job = attempt("other").start(script, "--output", str(output))
+    status = other_job.wait()
+    outcome = classify_exit(
+        status=status << 8,
+        record=parse_exit_record(other_job.exit_record()),
+        output_tail=other_job.output(),
+        stop_requested=False,
+        kernel_killed_for_memory=False,
+    )
+    assert outcome.ending is Ending.OUTPUT_CONFLICT and outcome.ending.requires_operator
     assert outcome.reason.startswith(f"{output} belongs to the query ") and "id-of-job" in outcome.reason
 
 
-def test_windows_grow_in_postgres(attempt: Callable[..., Driver], dsn: str) -> None:
+def test_postgres_example_updates_its_windows(attempt: Callable[..., DriverProcess], dsn: str) -> None:
     given = conninfo_to_dict(dsn)
     variables = {"PGHOST": str(given["host"]), "PGUSER": str(given["user"]), "PGDATABASE": str(given["dbname"])}
 
@@ -66,7 +73,7 @@ def test_windows_grow_in_postgres(attempt: Callable[..., Driver], dsn: str) -> N
             return int(n)
 
     job = attempt().start(EXAMPLES / "sinks" / "windows_to_postgres.py", "--table", "example", **variables)
-    eventually(lambda: total() > 0 or not job.alive(), WITHIN_S, "rows")
-    job.ask_to_stop()
+    wait_until(lambda: total() > 0 or not job.alive(), DRIVER_TIMEOUT_S, "rows")
+    job.request_stop()
     assert job.wait() == 0, job.output()[-3000:]
     assert total() > 0

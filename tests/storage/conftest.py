@@ -1,4 +1,4 @@
-"""A storage in a directory, one in a real S3 server, and the same through a pyarrow file system that renames."""
+"""Fixtures for storage in a directory and in a real S3 server."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[[bytes], Path]:
-    """Makes a file with this content."""
+    """Function that creates a file with the given content."""
 
     def make(content: bytes) -> Path:
         path = tmp_path / f"file-{secrets.token_hex(4)}"
@@ -36,15 +36,15 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """A bucket of its own, on the shared server, with credentials in the environment as a node would have them."""
+    """New bucket on the shared server, with credentials in the environment."""
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
-    return s3_server.bucket(f"b{secrets.token_hex(6)}")
+    return s3_server.create_bucket(f"b{secrets.token_hex(6)}")
 
 
 @pytest.fixture(params=["directory", "s3"])
 def location(request: pytest.FixtureRequest) -> str:
-    """The same cases hold for both."""
+    """Location of a storage: each test runs with a directory and with S3."""
     if request.param == "directory":
         return str(request.getfixturevalue("directory"))
     bucket: Bucket = request.getfixturevalue("bucket")

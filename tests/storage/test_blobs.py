@@ -1,4 +1,4 @@
-"""Blobs, in a directory and in a real S3 server: the same cases."""
+"""Blobs in a directory and in a real S3 server."""
 
 import hashlib
 import time
@@ -15,9 +15,9 @@ MakeFile = Callable[[bytes], Path]
 ABSENT = "0" * 64
 
 
-def here(location: str) -> Storage:
-    """In this process, S3 too: what the process of its own adds is shown in test_apart.py."""
-    return open_storage(location, apart=False)
+def open_in_process(location: str) -> Storage:
+    """Open a storage without a subprocess. test_subprocess_call.py tests the subprocess."""
+    return open_storage(location, in_subprocess=False)
 
 
 def sha256(content: bytes) -> str:
@@ -25,8 +25,8 @@ def sha256(content: bytes) -> str:
 
 
 @pytest.mark.parametrize("content", [b"print(1)", b"", b"x" * 3_000_001], ids=["small", "empty", "chunks"])
-def test_what_was_put_is_fetched_under_its_hash(location: str, file: MakeFile, tmp_path: Path, content: bytes) -> None:
-    storage = here(location)
+def test_stored_file_is_fetched_by_its_digest(location: str, file: MakeFile, tmp_path: Path, content: bytes) -> None:
+    storage = open_in_process(location)
     digest = storage.put(file(content))
     assert digest == sha256(content)
     assert storage.has(digest)
@@ -34,23 +34,23 @@ def test_what_was_put_is_fetched_under_its_hash(location: str, file: MakeFile, t
     assert (tmp_path / "fetched.py").read_bytes() == content
 
 
-def test_putting_twice_is_one_blob(location: str, file: MakeFile) -> None:
-    storage = here(location)
+def test_same_content_is_stored_once(location: str, file: MakeFile) -> None:
+    storage = open_in_process(location)
     first, second = storage.put(file(b"same")), storage.put(file(b"same"))
     assert first == second
-    assert [(blob.digest, blob.size) for blob in storage.blobs()] == [(first, 4)]
+    assert [(blob.digest, blob.size) for blob in storage.list_blobs()] == [(first, 4)]
 
 
-def test_a_blob_says_when_it_was_stored(location: str, file: MakeFile) -> None:
-    storage = here(location)
+def test_blob_has_its_modification_time(location: str, file: MakeFile) -> None:
+    storage = open_in_process(location)
     before = time.time()
     storage.put(file(b"now"))
-    (blob,) = storage.blobs()
+    (blob,) = storage.list_blobs()
     assert before - 2 <= blob.modified_wall_s <= time.time() + 2
 
 
-def test_a_missing_blob_is_said_to_be_missing(location: str, file: MakeFile, tmp_path: Path) -> None:
-    storage = here(location)
+def test_fetching_a_missing_blob_raises_blob_missing(location: str, file: MakeFile, tmp_path: Path) -> None:
+    storage = open_in_process(location)
     storage.put(file(b"another"))
     assert not storage.has(ABSENT)
     with pytest.raises(BlobMissing, match=f"the blob {ABSENT} is not in .*: submit the job again"):
@@ -58,79 +58,79 @@ def test_a_missing_blob_is_said_to_be_missing(location: str, file: MakeFile, tmp
     assert not (tmp_path / "out").exists()
 
 
-def test_a_storage_without_any_blobs_is_not_believed(location: str, tmp_path: Path) -> None:
-    """A mount that is missing on one node must not fail a job that other nodes can run."""
-    with pytest.raises(Unavailable, match="holds no blobs at all: is it the right one, and mounted on this machine"):
-        here(location).fetch(ABSENT, tmp_path / "out")
+def test_fetching_from_an_empty_storage_is_unavailable(location: str, tmp_path: Path) -> None:
+    """Raise Unavailable, not BlobMissing: a missing mount on one node must not fail a job that other nodes can run."""
+    with pytest.raises(Unavailable, match="contains no blobs: check the location and that it is mounted on this machine"):
+        open_in_process(location).fetch(ABSENT, tmp_path / "out")
 
 
-def test_a_removed_blob_is_gone_and_may_be_removed_again(location: str, file: MakeFile) -> None:
-    storage = here(location)
+def test_blob_can_be_removed_repeatedly(location: str, file: MakeFile) -> None:
+    storage = open_in_process(location)
     digest, kept = storage.put(file(b"1")), storage.put(file(b"2"))
     storage.remove(digest)
     storage.remove(digest)
     assert not storage.has(digest)
-    assert [blob.digest for blob in storage.blobs()] == [kept]
+    assert [blob.digest for blob in storage.list_blobs()] == [kept]
 
 
-def test_ensuring_stores_what_a_sweeper_took(location: str, file: MakeFile) -> None:
-    storage = here(location)
+def test_ensure_stored_replaces_a_removed_blob(location: str, file: MakeFile) -> None:
+    storage = open_in_process(location)
     source = file(b"code")
     digest = storage.put(source)
     storage.remove(digest)
-    storage.ensure(source, digest)
+    storage.ensure_stored(source, digest)
     assert storage.has(digest)
     source.unlink()
-    storage.ensure(source, digest)  # it is there, so the file is not needed any more
+    storage.ensure_stored(source, digest)  # the blob exists, so the file is not read
 
 
-def test_ensuring_refuses_a_file_that_is_another_one_by_now(location: str, file: MakeFile) -> None:
-    storage = here(location)
+def test_ensure_stored_refuses_a_changed_file(location: str, file: MakeFile) -> None:
+    storage = open_in_process(location)
     source = file(b"before")
     digest = storage.put(source)
     storage.remove(digest)
     source.write_bytes(b"after")
-    with pytest.raises(Refused, match="is not what was submitted any more"):
-        storage.ensure(source, digest)
+    with pytest.raises(Refused, match="changed during the submission"):
+        storage.ensure_stored(source, digest)
 
 
-BAD_NAMES = ["", "..", "../../etc/passwd", "a" * 63, "A" * 64, "a" * 65, "a" * 63 + "/", "a" * 63 + "\n", f"./{'a' * 62}"]
+INVALID_DIGESTS = ["", "..", "../../etc/passwd", "a" * 63, "A" * 64, "a" * 65, "a" * 63 + "/", "a" * 63 + "\n", f"./{'a' * 62}"]
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_what_is_no_digest_is_refused_before_it_becomes_a_path(directory: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", INVALID_DIGESTS)
+def test_invalid_digest_is_refused(directory: Path, tmp_path: Path, name: str) -> None:
     storage = open_storage(str(directory))
     for call in (storage.has, storage.remove, lambda digest: storage.fetch(digest, tmp_path / "out")):
         with pytest.raises(Refused, match="is not the name of a blob"):
             call(name)
 
 
-def test_a_directory_is_refused_as_a_source(directory: Path, tmp_path: Path) -> None:
+def test_directory_cannot_be_stored(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     with pytest.raises(Refused, match=r"package is a directory: pack it into one file"):
         open_storage(str(directory)).put(tmp_path / "package")
 
 
-def test_a_source_that_cannot_be_read_is_refused(location: str, tmp_path: Path) -> None:
+def test_unreadable_source_is_refused(location: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"cannot read .*nowhere\.py: No such file"):
-        here(location).put(tmp_path / "nowhere.py")
+        open_in_process(location).put(tmp_path / "nowhere.py")
 
 
-def test_a_storage_that_does_not_exist_is_not_made(tmp_path: Path, file: MakeFile) -> None:
-    """It may only be not mounted: code stored on the bare mount point would be seen by nobody else."""
-    with pytest.raises(Unavailable, match="does not exist: is it the right one, and mounted"):
+def test_missing_storage_directory_is_not_created(tmp_path: Path, file: MakeFile) -> None:
+    """Refuse to create it: it may be an unmounted disk, and other nodes would not see code stored on the mount point."""
+    with pytest.raises(Unavailable, match="does not exist: check the location and that it is mounted"):
         open_storage(str(tmp_path / "mnt")).put(file(b"x"))
     assert not (tmp_path / "mnt").exists()
 
 
-def test_fetching_onto_a_directory_is_refused(directory: Path, file: MakeFile, tmp_path: Path) -> None:
+def test_fetching_to_a_directory_is_refused(directory: Path, file: MakeFile, tmp_path: Path) -> None:
     storage = open_storage(str(directory))
     digest = storage.put(file(b"x"))
     with pytest.raises(Refused, match="is a directory"):
         storage.fetch(digest, tmp_path)
 
 
-def test_fetching_replaces_the_whole_file_and_keeps_others_out(directory: Path, file: MakeFile, tmp_path: Path) -> None:
+def test_fetched_file_replaces_the_target_and_is_private(directory: Path, file: MakeFile, tmp_path: Path) -> None:
     storage = open_storage(str(directory))
     digest = storage.put(file(b"new"))
     (tmp_path / "code").mkdir()
@@ -146,7 +146,7 @@ DAMAGES = [b"", b"prinT(1)", b"print(1) and more"]
 
 
 @pytest.mark.parametrize("content", DAMAGES, ids=["empty", "altered", "longer"])
-def test_a_damaged_blob_is_not_handed_out_and_is_mended_by_submitting_again(
+def test_damaged_blob_is_not_fetched_and_is_replaced_by_the_next_put(
     directory: Path, file: MakeFile, tmp_path: Path, content: bytes
 ) -> None:
     storage = open_storage(str(directory))
@@ -159,8 +159,8 @@ def test_a_damaged_blob_is_not_handed_out_and_is_mended_by_submitting_again(
     storage.fetch(digest, tmp_path / "out")
 
 
-def test_a_damaged_object_is_not_handed_out_and_a_short_one_is_mended(bucket: Bucket, file: MakeFile, tmp_path: Path) -> None:
-    storage = here(bucket.location)
+def test_damaged_object_is_not_fetched_and_a_truncated_one_is_replaced(bucket: Bucket, file: MakeFile, tmp_path: Path) -> None:
+    storage = open_in_process(bucket.location)
     digest = storage.put(file(b"print(1)"))
     bucket.put(f"blobs/{digest}", b"prinT(1)")
     with pytest.raises(BlobDamaged, match="remove it and submit the same file again"):
@@ -171,13 +171,13 @@ def test_a_damaged_object_is_not_handed_out_and_a_short_one_is_mended(bucket: Bu
     assert bucket.get(f"blobs/{digest}") == b"print(1)"
 
 
-def test_stray_files_are_not_blobs(location: str, request: pytest.FixtureRequest, file: MakeFile) -> None:
-    storage = here(location)
+def test_files_with_other_names_are_not_blobs(location: str, request: pytest.FixtureRequest, file: MakeFile) -> None:
+    storage = open_in_process(location)
     digest = storage.put(file(b"x"))
     if location.startswith("s3:"):
         request.getfixturevalue("bucket").put("blobs/README", b"hello")
     else:
         (Path(location) / "blobs" / "README").write_bytes(b"hello")
         (Path(location) / "blobs" / ("a" * 64)).mkdir()
-    assert [blob.digest for blob in storage.blobs()] == [digest]
+    assert [blob.digest for blob in storage.list_blobs()] == [digest]
     assert not storage.has("a" * 64)

@@ -1,4 +1,4 @@
-"""What differs between the file systems that pyarrow reaches: those that rename, and objects that cannot be touched."""
+"""Differences between the file systems that pyarrow reaches: some rename files, object stores do not."""
 
 import hashlib
 import time
@@ -12,8 +12,8 @@ from tests.harness.s3 import Bucket
 
 
 @pytest.fixture
-def renaming(directory: Path) -> RemoteFolder:
-    """pyarrow's own local file system, treated as HDFS is: files that are being written can be seen."""
+def renaming_folder(directory: Path) -> RemoteFolder:
+    """Folder in pyarrow's local file system, which shows partially written files, as HDFS does."""
     (directory / "blobs").mkdir()
     return RemoteFolder(LocalFileSystem(), f"{directory}/blobs", "somewhere/blobs")
 
@@ -24,43 +24,43 @@ def folder(bucket: Bucket) -> RemoteFolder:
     return RemoteFolder(files, path, "s3://somewhere/blobs")
 
 
-def test_where_files_can_be_renamed_only_whole_ones_get_their_name(renaming: RemoteFolder, directory: Path) -> None:
+def test_file_gets_its_name_only_when_it_is_complete(renaming_folder: RemoteFolder, directory: Path) -> None:
     def visible() -> list[str]:
         return [path.name for path in (directory / "blobs").iterdir() if not path.name.startswith(".")]
 
-    with renaming.writing("file") as write:
+    with renaming_folder.open_writer("file") as write:
         write(memoryview(b"one "))
         assert visible() == []
-    with renaming.writing("file") as write:
+    with renaming_folder.open_writer("file") as write:
         write(memoryview(b"two"))
         assert (directory / "blobs" / "file").read_bytes() == b"one "
     assert (directory / "blobs" / "file").read_bytes() == b"two"
-    with pytest.raises(KeyError), renaming.writing("file") as write:
+    with pytest.raises(KeyError), renaming_folder.open_writer("file") as write:
         write(memoryview(b"three"))
         raise KeyError
     assert (directory / "blobs" / "file").read_bytes() == b"two"
-    renaming.tidy(time.time() + 10)
+    renaming_folder.remove_leftovers(time.time() + 10)
     assert [path.name for path in (directory / "blobs").iterdir()] == ["file"]
 
 
-def test_creating_is_exclusive_without_a_conditional_write(renaming: RemoteFolder, directory: Path) -> None:
-    assert renaming.create("claim", b"first")
-    assert not renaming.create("claim", b"second")
-    assert not renaming.create("claim", b"first")
-    assert renaming.read("claim", 100) == b"first"
+def test_create_is_exclusive_without_a_conditional_write(renaming_folder: RemoteFolder, directory: Path) -> None:
+    assert renaming_folder.create("claim", b"first")
+    assert not renaming_folder.create("claim", b"second")
+    assert not renaming_folder.create("claim", b"first")
+    assert renaming_folder.read("claim", 100) == b"first"
     assert [path.name for path in (directory / "blobs").iterdir()] == ["claim"]
 
 
-def test_a_candidate_that_was_killed_uses_up_the_name_for_all_but_itself(renaming: RemoteFolder, directory: Path) -> None:
+def test_candidate_of_a_killed_writer_blocks_the_name_for_other_writers(renaming_folder: RemoteFolder, directory: Path) -> None:
     left = f"claim.candidate-{hashlib.sha256(b'first').hexdigest()[:16]}"
     (directory / "blobs" / left).write_bytes(b"first")
-    assert not renaming.create("claim", b"second")
+    assert not renaming_folder.create("claim", b"second")
     assert [path.name for path in (directory / "blobs").iterdir()] == [left]
-    assert renaming.create("claim", b"first"), "whoever it was tries again"
+    assert renaming_folder.create("claim", b"first"), "the same writer retries"
     assert [path.name for path in (directory / "blobs").iterdir()] == ["claim"]
 
 
-def test_a_young_object_is_fresh_enough_and_an_older_one_is_to_be_written_again(folder: RemoteFolder, bucket: Bucket) -> None:
+def test_only_a_young_object_counts_as_renewed(folder: RemoteFolder, bucket: Bucket) -> None:
     bucket.put("blobs/young", b"x")
     assert folder.renew("young")
     assert not folder.renew("missing")

@@ -1,4 +1,4 @@
-"""Every reading that has arrived, as a streaming table: each is there once, however often the pipeline is interrupted."""
+"""Streaming table of all readings, each exactly once, even if the pipeline is interrupted."""
 
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession

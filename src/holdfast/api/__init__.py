@@ -1,1 +1,1 @@
-"""What a node serves over HTTP. Reads only, so far: nothing here changes anything."""
+"""HTTP API of a node: its status, failsafe promises and driver logs. It never changes a job."""

@@ -1,4 +1,4 @@
-"""The routes of a node."""
+"""HTTP application and server of a node."""
 
 import asyncio
 import contextlib
@@ -21,18 +21,18 @@ CONNECTIONS_MAX = 100
 BACKLOG = 128
 
 
-def app(agent: Agent, more: Sequence[BaseRoute] = ()) -> Starlette:
+def build_app(agent: Agent, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
     async def node(_: Request) -> JSONResponse:
-        return JSONResponse(describe(agent))
+        return JSONResponse(describe_node(agent))
 
     async def health(_: Request) -> JSONResponse:
         problem = agent.status.problem
         return JSONResponse({"healthy": not problem, "problem": problem}, status_code=503 if problem else 200)
 
-    return Starlette(routes=[Route("/v1/node", node), Route("/healthz", health), *more])
+    return Starlette(routes=[Route("/v1/node", node), Route("/healthz", health), *extra_routes])
 
 
-def describe(agent: Agent) -> dict[str, Any]:
+def describe_node(agent: Agent) -> dict[str, Any]:
     settings, status = agent.settings, agent.status
     return {
         "id": settings.node,
@@ -40,15 +40,15 @@ def describe(agent: Agent) -> dict[str, Any]:
         "cluster": settings.paths.cluster,
         "slots": settings.record.slots,
         "registered": status.registered,
-        "leading": agent.leading(),
+        "leading": agent.is_leading(),
         "epoch": status.epoch,
         "problem": status.problem,
-        "work": dataclasses.asdict(agent.work) if agent.work is not None else None,
+        "work": dataclasses.asdict(agent.leader_stats) if agent.leader_stats is not None else None,
     }
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Bind at once, so that a port in use is a sentence at start and not a surprise later."""
+def open_listener(host: str, port: int) -> socket.socket:
+    """Bind and listen. Raises Refused if the address is in use or invalid, so that the node fails at its start."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,13 +61,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def listener_url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class BoundedProtocol(H11Protocol):
-    """Closes what is too much: connections that nobody bounds take away the descriptors that ZooKeeper needs."""
+    """HTTP protocol with a limit on connections, to leave enough file descriptors for the ZooKeeper session."""
 
     refused = False
 
@@ -83,16 +83,16 @@ class BoundedProtocol(H11Protocol):
             super().connection_lost(exc)
 
 
-class Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the process that serves has its own."""
+class ApiServer(uvicorn.Server):
+    """uvicorn server without its signal handlers: the agent installs its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-def server(application: Starlette) -> Server:
-    return Server(
+def build_server(application: Starlette) -> ApiServer:
+    return ApiServer(
         uvicorn.Config(
             application,
             http=BoundedProtocol,

@@ -1,4 +1,4 @@
-"""Who may ask a node for more than how it is: whoever knows the cluster's secret, which stands in its ZooKeeper."""
+"""Authorization of HTTP requests by the cluster's secret, which is stored in ZooKeeper."""
 
 import hmac
 from collections.abc import Callable
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-Secret = Callable[[], str | None]
+ReadSecret = Callable[[], str | None]
 
 
-def refusal(request: Request, secret: Secret) -> Response | None:
-    """None if the request carries the secret."""
-    known = secret()
-    if not known:
+def authorization_error(request: Request, secret: ReadSecret) -> Response | None:
+    """Return an error response, or None if the request carries the secret."""
+    expected = secret()
+    if not expected:
         return PlainTextResponse("this node does not know the cluster's secret yet: try again", status_code=503)
     given = request.headers.get("authorization", "").encode()
-    if hmac.compare_digest(given, f"Bearer {known}".encode()):
+    if hmac.compare_digest(given, f"Bearer {expected}".encode()):
         return None
     return PlainTextResponse("the cluster's secret is missing or wrong", status_code=401)

@@ -1,4 +1,4 @@
-"""Where runners ask for promises while ZooKeeper is away."""
+"""Route for failsafe promises, which runners request while ZooKeeper is unreachable."""
 
 import json
 
@@ -6,21 +6,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from holdfast.api.authorization import Secret, refusal
+from holdfast.api.authorization import ReadSecret, authorization_error
 from holdfast.errors import Conflict, Refused
-from holdfast.model.identifiers import Attempt, JobId, is_name
-from holdfast.node.failsafe import Promises
+from holdfast.model.identifiers import Attempt, JobId, is_valid_name
+from holdfast.node.failsafe import FailsafePromises
 
 BODY_BYTES_MAX = 4096
 
 
-def routes(promises: Promises, secret: Secret) -> list[Route]:
+def routes(promises: FailsafePromises, secret: ReadSecret) -> list[Route]:
     async def promise(request: Request) -> Response:
-        if (refused := refusal(request, secret)) is not None:
-            return refused
+        if (error_response := authorization_error(request, secret)) is not None:
+            return error_response
         try:
-            job, attempt, period_s = await _read(request)
-            promises.promise(job, attempt, period_s)
+            job, attempt, period_s = await _parse_request(request)
+            promises.grant(job, attempt, period_s)
         except Conflict as error:
             return PlainTextResponse(str(error), status_code=409)
         except Refused as error:
@@ -30,17 +30,17 @@ def routes(promises: Promises, secret: Secret) -> list[Route]:
     return [Route("/v1/promises", promise, methods=["POST"])]
 
 
-async def _read(request: Request) -> tuple[JobId, Attempt, float]:
+async def _parse_request(request: Request) -> tuple[JobId, Attempt, float]:
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_BYTES_MAX:
-            raise Refused("too long")
+            raise Refused(f"the request body is longer than {BODY_BYTES_MAX} bytes")
     try:
         fields = json.loads(body)
         job, attempt, period_s = str(fields["job"]), int(fields["attempt"]), float(fields["period_s"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise Refused("expected job, attempt and period_s") from None
-    if not is_name(job):
-        raise Refused("that is not a job")
+    if not is_valid_name(job):
+        raise Refused("'job' is not a valid job id")
     return JobId(job), Attempt(attempt), period_s

@@ -1,47 +1,50 @@
-"""The log that Spark's file sink keeps beside its files, `_spark_metadata/N`: which files batch N has brought about."""
+"""Log of Spark's file sink: `_spark_metadata/N` lists the files that batch N wrote."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.checkpoint import log_files
-from holdfast.checkpoint.file_tree import COMPACT, Entry, Tree, first_missing
-from holdfast.checkpoint.finding import LOST, Finding
+from holdfast.checkpoint.file_tree import COMPACT, Entry, FileTree, first_missing
+from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding
 
-FOLDER = "_spark_metadata"
+SINK_LOG_FOLDER = "_spark_metadata"
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class FileSinkLog:
     newest: int | None
-    """The newest batch that took effect; None if there is none."""
+    """Newest batch in the log; None if the log is empty."""
     findings: tuple[Finding, ...] = ()
 
 
-def sink_of(tree: Tree) -> Sink:
-    """`tree` holds what is in the log's folder."""
-    log = tree.log("")
-    return Sink(max(log, default=None), tuple(_findings(tree, log)))
+def examine_sink_log(tree: FileTree) -> FileSinkLog:
+    """Examine the log. `tree` holds the files of the `_spark_metadata` folder."""
+    log = tree.numbered_files("")
+    return FileSinkLog(max(log, default=None), tuple(_findings(tree, log)))
 
 
-def _findings(tree: Tree, log: dict[int, Entry]) -> Iterator[Finding]:
-    """A reader needs the newest compact file, and all after it."""
+def _findings(tree: FileTree, log: dict[int, Entry]) -> Iterator[Finding]:
+    """Yield problems of the newest compact file and of all files after it: readers need only these."""
     first = max((number for number, entry in log.items() if entry.compact), default=0)
     if (missing := first_missing(log, first)) is not None:
-        yield Finding(f"{FOLDER}/{missing}", "is not there, and later batches are: what it wrote cannot be read any more")
-    for path in tree.lost(""):
+        yield Finding(
+            f"{SINK_LOG_FOLDER}/{missing}",
+            "is missing, but later batches exist: readers no longer find the output of that batch",
+        )
+    for path in tree.missing_but_checksummed(""):
         if path.removesuffix(COMPACT).isdigit() and int(path.removesuffix(COMPACT)) > max(log, default=-1):
-            yield Finding(f"{FOLDER}/{path}", LOST)
+            yield Finding(f"{SINK_LOG_FOLDER}/{path}", ONLY_CHECKSUM_LEFT)
     for number, entry in log.items():
         path = entry.file.path
         if number < first:
             continue
         if path in tree.damage:
-            yield Finding(f"{FOLDER}/{path}", tree.damage[path])
+            yield Finding(f"{SINK_LOG_FOLDER}/{path}", tree.damage[path])
         elif (data := tree.contents.get(path)) is not None:
             try:
-                entries = log_files.entries(data)
-            except log_files.Torn as torn:
-                yield Finding(f"{FOLDER}/{path}", str(torn))
+                entries = log_files.parse_log_entries(data)
+            except log_files.TornFile as torn:
+                yield Finding(f"{SINK_LOG_FOLDER}/{path}", str(torn))
                 continue
             if not all(isinstance(entry, dict) and "path" in entry for entry in entries):
-                yield Finding(f"{FOLDER}/{path}", "holds something else than the files of a batch")
+                yield Finding(f"{SINK_LOG_FOLDER}/{path}", "does not list the files of a batch")

@@ -1,4 +1,4 @@
-"""The files of one query's checkpoint, or of one sink's log, as plain data."""
+"""File tree of one query's checkpoint or of one sink's log, as plain data."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,15 +11,15 @@ _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 @dataclass(frozen=True, slots=True)
 class File:
     path: str
-    """Relative, with slashes."""
+    """Path relative to the root of the tree, with slashes."""
     size: int
     modified_wall_s: float
-    """By the clock of whoever keeps the file."""
+    """Modification time, by the clock of the file system."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of a log: its batch, and whether it stands for all before it as well."""
+    """File of a Spark metadata log. A compact file also contains all earlier batches."""
 
     number: int
     file: File
@@ -27,71 +27,71 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Tree:
+class FileTree:
     files: Mapping[str, File]
     contents: Mapping[str, bytes] = field(default_factory=dict)
-    """Of the files that were read as a whole."""
+    """Bytes of the files that were read completely."""
     damage: Mapping[str, str] = field(default_factory=dict)
-    """What a checksum, or the shape of the content, says against a file: the rest of a sentence that begins with the file."""
-    cut: bool = False
-    """Whether there were too many files to list them all."""
+    """Damage of each file, entries by checksum or format, as the rest of a sentence that starts with the file."""
+    truncated: bool = False
+    """True if there were too many files to list them all."""
 
     def __hash__(self) -> int:
         return id(self)
 
-    def log(self, folder: str) -> dict[int, Entry]:
-        """The numbered files of a folder. Of a plain and a compact one with the same number, the compact one counts."""
-        found: dict[int, Entry] = {}
-        for name, file in self.within(folder):
+    def numbered_files(self, folder: str) -> dict[int, Entry]:
+        """Return the numbered files of a folder, ordered. A compact file replaces a plain one with the same number."""
+        entries: dict[int, Entry] = {}
+        for name, file in self.files_in(folder):
             if (match := _NUMBERED.fullmatch(name)) is not None:
                 entry = Entry(int(match[1]), file, match[2] is not None)
-                if entry.number not in found or entry.compact:
-                    found[entry.number] = entry
-        return dict(sorted(found.items()))
+                if entry.number not in entries or entry.compact:
+                    entries[entry.number] = entry
+        return dict(sorted(entries.items()))
 
-    def within(self, folder: str) -> Iterator[tuple[str, File]]:
-        """The files right in a folder, by name."""
+    def files_in(self, folder: str) -> Iterator[tuple[str, File]]:
+        """Yield (name, file) for the files directly in a folder."""
         prefix = f"{folder}/" if folder else ""
         for path, file in self.files.items():
             if path.startswith(prefix) and "/" not in path[len(prefix) :]:
                 yield path[len(prefix) :], file
 
-    def lost(self, folder: str) -> list[str]:
-        """The files of a folder that have left nothing but their checksums. Spark cannot write such a file anew."""
+    def missing_but_checksummed(self, folder: str) -> list[str]:
+        """Return missing files whose checksum file still exists. Spark cannot write such a file again."""
         names = (
-            name[1:].removesuffix(".crc") for name, _ in self.within(folder) if name.startswith(".") and name.endswith(".crc")
+            name[1:].removesuffix(".crc") for name, _ in self.files_in(folder) if name.startswith(".") and name.endswith(".crc")
         )
-        # Spark's own temporary files begin with a dot, too, and a crash leaves their checksums behind.
+        # A crash also leaves the checksum files of Spark's temporary files, whose names start with a dot.
         paths = [f"{folder}/{name}" if folder else name for name in names if not name.startswith(".")]
         return [path for path in paths if path not in self.files]
 
-    def folders(self, folder: str) -> list[str]:
-        """The names of those right in a folder."""
+    def subfolders(self, folder: str) -> list[str]:
+        """Return the names of the folders directly in a folder."""
         prefix = f"{folder}/" if folder else ""
         below = (path[len(prefix) :] for path in self.files if path.startswith(prefix))
         return sorted({path.partition("/")[0] for path in below if "/" in path})
 
-    def below(self, folder: str) -> "Tree":
-        """The part in a folder, as a tree of its own."""
+    def subtree(self, folder: str) -> "FileTree":
+        """Return the files below a folder, with paths relative to it."""
         prefix = f"{folder}/" if folder else ""
-        return Tree(
+        return FileTree(
             {
                 path.removeprefix(prefix): File(path.removeprefix(prefix), file.size, file.modified_wall_s)
                 for path, file in self.files.items()
                 if path.startswith(prefix)
             },
             {path.removeprefix(prefix): data for path, data in self.contents.items() if path.startswith(prefix)},
-            {path.removeprefix(prefix): words for path, words in self.damage.items() if path.startswith(prefix)},
-            self.cut,
+            {path.removeprefix(prefix): problem for path, problem in self.damage.items() if path.startswith(prefix)},
+            self.truncated,
         )
 
 
-def tree_of(files: Iterable[File], *, cut: bool = False) -> Tree:
-    return Tree({file.path: file for file in files}, cut=cut)
+def build_tree(files: Iterable[File], *, truncated: bool = False) -> FileTree:
+    return FileTree({file.path: file for file in files}, truncated=truncated)
 
 
 def first_missing(numbers: Iterable[int], first: int) -> int | None:
-    """The first number from `first` on that is not there although a later one is."""
+    """Return the first missing number at or after `first` that a larger number follows, or None."""
     expected = first
     for number in sorted(number for number in numbers if number >= first):
         if number != expected:
@@ -100,7 +100,7 @@ def first_missing(numbers: Iterable[int], first: int) -> int | None:
     return None
 
 
-def crc_of(path: str) -> str:
-    """Where Hadoop's local file system keeps the checksums of a file."""
+def crc_path(path: str) -> str:
+    """Return the path of the checksum file that Hadoop's local file system keeps for a file."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"

@@ -1,20 +1,20 @@
-"""One thing that is wrong with a checkpoint."""
+"""Finding: one problem of a checkpoint."""
 
 from dataclasses import dataclass
 
-LOST = "is not there, and its checksums are: Spark cannot write it anew"
+ONLY_CHECKSUM_LEFT = "is missing, but its checksum file exists: Spark cannot write the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     file: str
-    """Relative to the query's place, or to the sink's."""
+    """Path relative to the checkpoint of the query, or to the output of the sink."""
     problem: str
-    """The rest of a sentence that begins with the file."""
+    """Problem, as the rest of a sentence that starts with the file."""
     harms: bool = True
-    """False if nothing that runs from now on reads that file."""
+    """False if no future batch reads the file."""
     torn_batch: int | None = None
-    """The batch, if all that is wrong is that its offsets, the newest ones, are torn and it was not committed."""
+    """Newest batch, if the only problem is that its offsets are torn and it was not committed."""
 
     def __str__(self) -> str:
         return f"{self.file} {self.problem}"

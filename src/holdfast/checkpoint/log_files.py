@@ -1,4 +1,4 @@
-"""What the small files of a checkpoint hold. Spark writes each of them as a version, and then lines of JSON."""
+"""Parsers for the small files of a checkpoint: a version line, then lines of JSON."""
 
 import json
 import re
@@ -7,35 +7,35 @@ from typing import Any
 
 VERSION_MAX = 2
 CODEC_CONF = "spark.sql.streaming.stateStore.compression.codec"
-VOID = "-"
-"""What stands for a source of which nothing is known yet."""
+NO_OFFSET = "-"
+"""Offset of a source that has no offset yet."""
 _VERSION = re.compile(r"v([0-9]{1,9})")
 _NO_COLUMNS = b'{"type":"struct","fields":[]}'
 """JSON of a Spark schema without columns."""
 
 
-class Torn(Exception):
-    """The file does not hold what it should: the rest of a sentence that begins with the file."""
+class TornFile(Exception):
+    """Invalid file content. The message is the rest of a sentence that starts with the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
-    """`offsets/N`: up to where each source is read by batch N."""
+class BatchOffsets:
+    """Content of `offsets/N`: the end of batch N for each source."""
 
     watermark_ms: int
     timestamp_ms: int
     offsets: tuple[str, ...]
-    """One for each source, as Spark writes them."""
+    """Offset of each source, as Spark writes it."""
     codec: str = ""
-    """How state is compressed."""
+    """Compression codec of the state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """`commits/N`: batch N is done."""
+class BatchCommit:
+    """Content of `commits/N`: batch N is committed."""
 
     watermark_ms: int
-    """That of the next batch."""
+    """Watermark of the next batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,55 +47,55 @@ class StatefulOperator:
     """The query's number of shuffle partitions. The operator itself may have only one partition. None if not recorded."""
 
 
-def offsets(data: bytes) -> Offsets:
-    """Raises Torn, as the others do."""
-    lines = _lines(data)
+def parse_offsets(data: bytes) -> BatchOffsets:
+    """Parse `offsets/N`. Like all parsers here, raise TornFile."""
+    lines = _parse_lines(data)
     version = lines[0]
     if len(lines) < 2 or not lines[1]:
-        raise Torn("ends after its version")
-    fields = _object(lines[1])
+        raise TornFile("ends after its version line")
+    fields = _parse_object(lines[1])
     if len(lines) < 3:
-        raise Torn("ends before its offsets")
+        raise TornFile("ends before its offsets")
     texts = [line.partition(":")[2] if version == "v2" else line for line in lines[2:]]
     for text in texts:
-        if text != VOID:
-            _value(text)
+        if text != NO_OFFSET:
+            _parse_json(text)
     conf = fields.get("conf")
     codec = str(conf.get(CODEC_CONF, "")) if isinstance(conf, dict) else ""
-    return Offsets(_number(fields, "batchWatermarkMs"), _number(fields, "batchTimestampMs"), tuple(texts), codec)
+    return BatchOffsets(_number(fields, "batchWatermarkMs"), _number(fields, "batchTimestampMs"), tuple(texts), codec)
 
 
-def commit(data: bytes) -> Commit:
-    lines = _lines(data)
+def parse_commit(data: bytes) -> BatchCommit:
+    lines = _parse_lines(data)
     if len(lines) < 2:
-        raise Torn("ends after its version, which Spark would take for a commit without a watermark")
+        raise TornFile("ends after its version line; Spark would read it as a commit without a watermark")
     if len(lines) > 2:
-        raise Torn("goes on after its end")
-    return Commit(_number(_object(lines[1]), "nextBatchWatermarkMs"))
+        raise TornFile("has data after its end")
+    return BatchCommit(_number(_parse_object(lines[1]), "nextBatchWatermarkMs"))
 
 
-def metadata(data: bytes) -> str:
-    """The id of the query."""
-    _not_blank(data)
-    id = _object(_text(data)).get("id")
+def parse_query_id(data: bytes) -> str:
+    """Parse `metadata` and return the id of the query."""
+    _require_content(data)
+    id = _parse_object(_decode(data)).get("id")
     if not isinstance(id, str) or not id or not id.isprintable():
-        raise Torn("does not hold the query's id")
+        raise TornFile("does not contain the query's id")
     return id
 
 
-def entries(data: bytes) -> list[Any]:
-    """Of a log that a source or a sink keeps: any number of JSON values, one in a line."""
-    _not_blank(data)
-    # Kafka's source begins with a zero, for the sake of its oldest version.
-    return [_value(line) for line in _lines(data.removeprefix(b"\0"))[1:]]
+def parse_log_entries(data: bytes) -> list[Any]:
+    """Parse a log file of a source or a sink: any number of JSON values, one per line."""
+    _require_content(data)
+    # The Kafka source writes a leading zero byte for compatibility with Spark 2.1.
+    return [_parse_json(line) for line in _parse_lines(data.removeprefix(b"\0"))[1:]]
 
 
-def operator(data: bytes) -> StatefulOperator:
+def parse_operator(data: bytes) -> StatefulOperator:
     """Parse `state/OPERATOR/_metadata/metadata`."""
-    lines = _lines(data)
+    lines = _parse_lines(data)
     if len(lines) != 2:
-        raise Torn("ends after its version" if len(lines) < 2 else "goes on after its end")
-    fields = _object(lines[1])
+        raise TornFile("ends after its version line" if len(lines) < 2 else "has data after its end")
+    fields = _parse_object(lines[1])
     info, stores = fields.get("operatorInfo"), fields.get("stateStoreInfo")
     counts = [store.get("numPartitions") for store in stores if isinstance(store, dict)] if isinstance(stores, list) else []
     return StatefulOperator(
@@ -112,48 +112,48 @@ def state_has_key(schema: bytes) -> bool:
     return not schema.startswith(_NO_COLUMNS, schema.find(b"{"))
 
 
-def _lines(data: bytes) -> list[str]:
-    _not_blank(data)
-    lines = _text(data).split("\n")
+def _parse_lines(data: bytes) -> list[str]:
+    _require_content(data)
+    lines = _decode(data).split("\n")
     match = _VERSION.fullmatch(lines[0].strip())
     if match is None:
-        raise Torn("does not begin with a version")
+        raise TornFile("does not start with a version line")
     if not 1 <= int(match[1]) <= VERSION_MAX:
-        raise Torn(f"says that it is of version {match[1]}, which is not known")
+        raise TornFile(f"has version {match[1]}, which is not supported")
     return [lines[0].strip(), *lines[1:]]
 
 
-def _not_blank(data: bytes) -> None:
+def _require_content(data: bytes) -> None:
     if not data:
-        raise Torn("is empty")
+        raise TornFile("is empty")
     if not data.strip(b"\0"):
-        raise Torn("holds nothing but zeros")
+        raise TornFile("contains only zero bytes")
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Torn("holds bytes that are not text") from None
+        raise TornFile("is not UTF-8 text") from None
 
 
-def _value(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise Torn("is cut off, or holds something else than Spark writes") from None
+        raise TornFile("is truncated or is not JSON") from None
 
 
-def _object(text: str) -> dict[str, Any]:
-    value = _value(text)
+def _parse_object(text: str) -> dict[str, Any]:
+    value = _parse_json(text)
     if not isinstance(value, dict):
-        raise Torn("holds something else than Spark writes")
+        raise TornFile("is not in the format that Spark writes")
     return value
 
 
 def _number(fields: dict[str, Any], name: str) -> int:
-    """One that is left out is 0 to Spark. It leaves none out, so the file is another one."""
+    """Return a number. Spark reads a missing one as 0, but never omits it, so the file is not intact."""
     value = fields.get(name)
     if type(value) is not int:
-        raise Torn(f"holds no {name}, so it is not what Spark wrote")
+        raise TornFile(f"has no {name}, which Spark always writes")
     return value

@@ -1,93 +1,93 @@
-"""What follows from the findings before an attempt: go on, set torn offsets aside and go on, or park the job."""
+"""Verdict on a checkpoint before an attempt: continue, set torn offsets aside, or park the job."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.checkpoint.file_sink import Sink
+from holdfast.checkpoint.file_sink import FileSinkLog
 from holdfast.checkpoint.known_queries import KnownQuery
 from holdfast.checkpoint.query import Query
 
-FINDINGS_TOLD = 3
+FINDINGS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckpointVerdict:
     problems: tuple[str, ...] = ()
-    """Why the job has to be parked; nothing is set aside then."""
-    aside: int | None = None
-    """The batch whose torn offsets may be set aside."""
+    """Reasons to park the job. Then nothing is set aside."""
+    batch_to_set_aside: int | None = None
+    """Batch whose torn offsets may be set aside."""
     remarks: tuple[str, ...] = ()
 
 
-def judge(query: Query | None, known: KnownQuery | None, sink: Sink | None) -> Verdict:
-    """About one query: its checkpoint (None if there is none), what was known of it, and its sink if that is one of files."""
-    problems = [*_went_back(query, known)]
+def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog | None) -> CheckpointVerdict:
+    """Judge one query by its checkpoint (None if missing), the record beside it, and the log of a file sink."""
+    problems = [*_lost_batches(query, known)]
     if query is None:
-        return Verdict(tuple(problems))
+        return CheckpointVerdict(tuple(problems))
     harmful = [finding for finding in query.findings if finding.harms]
     problems += [str(finding) for finding in harmful if finding.torn_batch is None]
     problems += _sink_problems(query, sink)
     for finding in harmful:
         if finding.torn_batch is None:
             continue
-        doubt = _doubt(finding.torn_batch, known, sink)
+        doubt = _reason_to_doubt(finding.torn_batch, known, sink)
         if not problems and doubt is None:
-            return Verdict(aside=finding.torn_batch, remarks=_remarks(query))
+            return CheckpointVerdict(batch_to_set_aside=finding.torn_batch, remarks=_remarks(query))
         problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
-    return Verdict(tuple(problems), None, _remarks(query))
+    return CheckpointVerdict(tuple(problems), None, _remarks(query))
 
 
 def _remarks(query: Query) -> tuple[str, ...]:
     return tuple(str(finding) for finding in query.findings if not finding.harms)
 
 
-def _went_back(query: Query | None, known: KnownQuery | None) -> Iterator[str]:
+def _lost_batches(query: Query | None, known: KnownQuery | None) -> Iterator[str]:
     if known is None or known.batch_id is None:
         return
     if query is None or (query.planned is None and query.committed is None):
-        yield f"there is none any more, and batch {known.batch_id} had been committed: it would start from scratch"
+        yield f"it no longer exists, but batch {known.batch_id} was committed: the query would start from scratch"
     elif query.committed is None or query.committed < known.batch_id:
-        newest = "no commit" if query.committed is None else f"commits/{query.committed} as its newest commit"
-        yield f"it has {newest}, and batch {known.batch_id} had been committed: batches would run a second time"
+        newest = "it has no commit" if query.committed is None else f"its newest commit is commits/{query.committed}"
+        yield f"{newest}, but batch {known.batch_id} was committed: batches would run twice"
 
 
-def _sink_problems(query: Query, sink: Sink | None) -> Iterator[str]:
+def _sink_problems(query: Query, sink: FileSinkLog | None) -> Iterator[str]:
     if sink is None:
         return
-    yield from (f"its sink's {finding}" for finding in sink.findings)
+    yield from (f"the sink's {finding}" for finding in sink.findings)
     if sink.newest is None:
         return
     planned = -1 if query.planned is None else query.planned
     if sink.newest > planned:
-        yield f"its sink has batch {sink.newest}, which was not planned yet: the next batches would be skipped as done"
+        yield f"the sink has batch {sink.newest}, which was not planned yet: Spark would skip the next batches as done"
     elif query.committed is not None and sink.newest < query.committed:
-        yield f"its sink's newest batch is {sink.newest}, and batch {query.committed} was committed: what it wrote is gone"
+        yield f"the sink's newest batch is {sink.newest}, but batch {query.committed} was committed: its output is gone"
 
 
-def _doubt(batch: int, known: KnownQuery | None, sink: Sink | None) -> str | None:
-    """Why nobody can be sure that nothing of the batch took effect; None if it is certain."""
+def _reason_to_doubt(batch: int, known: KnownQuery | None, sink: FileSinkLog | None) -> str | None:
+    """Return the reason why the batch may have reached the sink, or None if it certainly has not."""
     if known is None:
-        return f"nobody knows what its sink is, so batch {batch} may have taken effect"
-    if known.has_no_effect:
+        return f"the sink is unknown, so batch {batch} may have been written"
+    if known.has_transient_sink:
         return None
     if not known.writes_files:
-        what = f"its sink ({known.format})" if known.format else "its sink"
-        return f"{what} cannot tell whether batch {batch} took effect"
+        sink_name = f"the sink ({known.format})" if known.format else "the sink"
+        return f"{sink_name} cannot show whether batch {batch} was written"
     if sink is None:
-        return f"its sink cannot be looked at, so batch {batch} may have taken effect"
+        return f"the sink cannot be read, so batch {batch} may have been written"
     if sink.newest is not None and sink.newest >= batch:
-        return f"its sink has batch {batch} already"
+        return f"the sink already has batch {batch}"
     return None
 
 
-def last_good(query: Query | None) -> str:
-    """For the end of a sentence."""
+def describe_last_commit(query: Query | None) -> str:
+    """Return a clause about the newest committed batch."""
     if query is None or query.committed is None:
-        return "no batch is known to be good"
-    return f"the last good batch is {query.committed}"
+        return "no committed batch is known"
+    return f"the last committed batch is {query.committed}"
 
 
-def told(findings: tuple[str, ...]) -> str:
-    """As many as a sentence can hold."""
-    rest = len(findings) - FINDINGS_TOLD
-    return "; ".join(findings[:FINDINGS_TOLD]) + (f"; and {rest} more" if rest > 0 else "")
+def join_findings(findings: tuple[str, ...]) -> str:
+    """Join the first findings into one sentence."""
+    rest = len(findings) - FINDINGS_SHOWN
+    return "; ".join(findings[:FINDINGS_SHOWN]) + (f"; and {rest} more" if rest > 0 else "")

@@ -1,1 +1,1 @@
-"""The entry points: the `holdfast` command and the agent's process. Composes; decides nothing."""
+"""Entry points: the `holdfast` command, which parses options and prints results of `holdfast.client`, and the agent process."""

@@ -1,4 +1,4 @@
-"""The agent's process: `python -m holdfast.cli.agent_main CONFIG [--accept-zookeeper]`, started by the guard."""
+"""Entry point of the agent: `python -m holdfast.cli.agent_main CONFIG [--accept-zookeeper]`, started by the guard."""
 
 import asyncio
 import secrets
@@ -15,46 +15,46 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import SCHEMA
 from holdfast.node.agent import Agent, NodeSettings
-from holdfast.node.guard import FINAL_EXIT
-from holdfast.node.guard_link import tie_to_guard
+from holdfast.node.guard import CANNOT_RUN_EXIT_CODE
+from holdfast.node.guard_link import connect_to_guard
 from holdfast.node.node_directory import NodeDirectory
-from holdfast.node.shared_settings import Commons
-from holdfast.node.wiring import NodeWork
-from holdfast.zk.kazoo_transport import connect_by
+from holdfast.node.shared_settings import SharedSettings
+from holdfast.node.wiring import NodeComponents
+from holdfast.zk.kazoo_transport import client_factory
 from holdfast.zk.records.paths import Paths
 
 
 def main() -> int:
-    logger = log.configure(component="agent")
+    logger = log.configure_logging(component="agent")
     try:
         config_file = Path(sys.argv[1]).absolute()
-        settings = config.load(config_file)
-        logger = log.configure(component="agent", node=settings.node)
+        settings = config.load_config(config_file)
+        logger = log.configure_logging(component="agent", node=settings.node)
         directory = NodeDirectory(settings.directory)
-        with directory.locked():
-            if settings.storage == config.own_storage(settings.directory):
-                # A place of somebody else's is not made: it may only not be mounted yet.
+        with directory.lock():
+            if settings.storage == config.single_node_storage(settings.directory):
+                # Create only the node's own storage. A configured directory may be a mount point that is not mounted yet.
                 Path(settings.storage).mkdir(exist_ok=True)
             asyncio.run(_run(settings, config_file, directory, logger, accept="--accept-zookeeper" in sys.argv[2:]))
     except Refused as error:
         logger.error("cannot run", problem=str(error))
-        return FINAL_EXIT
+        return CANNOT_RUN_EXIT_CODE
     except (OSError, Unavailable) as error:
-        # Such as a full disk at the start. It may pass, so the guard tries again.
+        # Possibly temporary, for example a full disk: the guard restarts the agent.
         logger.error("cannot run now", problem=str(error))
         return 1
     return 0
 
 
 async def _run(settings: config.Config, config_file: Path, directory: NodeDirectory, logger: log.Log, *, accept: bool) -> None:
-    listener = http.listen(settings.api_host, settings.api_port)
-    address = http.address_of(listener)
-    memory = directory.memory(forget=accept)
-    _close_leftover_session(directory, logger)
+    listener = http.open_listener(settings.api_host, settings.api_port)
+    address = http.listener_url(listener)
+    last_seen = directory.open_last_seen(forget=accept)
+    _close_previous_session(directory, logger)
     clock = SystemClock()
-    paths = Paths(settings.cluster, prefix=settings.ensemble.chroot)
-    commons = Commons(paths, storage=settings.storage, new_secret=lambda: secrets.token_hex(32))
-    work = NodeWork(settings, config_file, clock, logger)
+    paths = Paths(settings.cluster, prefix=settings.connection.chroot)
+    shared_settings = SharedSettings(paths, storage=settings.storage, new_secret=lambda: secrets.token_hex(32))
+    components = NodeComponents(settings, config_file, clock, logger)
     agent = Agent(
         NodeSettings(
             node=settings.node,
@@ -62,40 +62,40 @@ async def _run(settings: config.Config, config_file: Path, directory: NodeDirect
             paths=paths,
             timing=settings.timing,
         ),
-        connect=connect_by(settings.ensemble),
+        connect=client_factory(settings.connection),
         clock=clock,
-        memory=memory,
+        last_seen=last_seen,
         log=logger,
         nonce=lambda: secrets.token_hex(6),
-        on_session=lambda session: directory.keep_session(settings.ensemble, session),
-        commons=commons,
-        make_duties=work.duties,
+        on_session=lambda session: directory.save_session(settings.connection, session),
+        shared_settings=shared_settings,
+        make_role_loops=components.make_role_loops,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, agent.stop)
-    tie_to_guard(agent.stop)
+    connect_to_guard(agent.stop)
     routes = [
-        *failsafe_routes.routes(work.promises, lambda: commons.secret),
-        *log_routes.routes(work.attempts.root, lambda: commons.secret),
+        *failsafe_routes.routes(components.promises, lambda: shared_settings.secret),
+        *log_routes.routes(components.attempts.root, lambda: shared_settings.secret),
     ]
-    server = http.server(http.app(agent, routes))
+    server = http.build_server(http.build_app(agent, routes))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    serving.add_done_callback(lambda _: agent.stop())  # a node that cannot be asked is none: the guard starts another
-    directory.publish(api=address)
-    logger.info("agent started", version=__version__, api=address, connect=settings.ensemble.connect)
+    serving.add_done_callback(lambda _: agent.stop())  # exit without the API: the guard restarts the agent
+    directory.write_agent_file(api=address)
+    logger.info("agent started", version=__version__, api=address, connect=settings.connection.connect_string)
     try:
         await agent.run()
     finally:
-        work.attempts.close()
+        components.attempts.close()
         server.should_exit = True
         await serving
     logger.info("agent stopped")
 
 
-def _close_leftover_session(directory: NodeDirectory, logger: log.Log) -> None:
-    """On a thread that nobody waits for: ZooKeeper may come up later than we do."""
-    session = directory.leftover_session()
+def _close_previous_session(directory: NodeDirectory, logger: log.Log) -> None:
+    """Close the previous agent's session in a daemon thread: ZooKeeper may become reachable later."""
+    session = directory.read_previous_session()
     if session is None:
         return
 

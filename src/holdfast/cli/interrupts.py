@@ -1,7 +1,7 @@
-"""Ctrl-C is heard wherever it strikes.
+"""Handling of Ctrl-C at any point of a command.
 
-Python raises KeyboardInterrupt between any two steps. If that is within a finalizer, or whatever else nobody can catch an
-exception of, it is shown and forgotten, and the command goes on as if nobody had asked it to end.
+Python can raise KeyboardInterrupt between any two bytecodes. Inside a finalizer, or in other code whose exceptions cannot be
+caught, Python prints and drops it, and the command would continue.
 """
 
 import _thread
@@ -14,22 +14,25 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 AGAIN_S = 0.05
-"""Not at once: that would be within this hook, where it is lost as well."""
+"""Delay before the interrupt is raised again. Raised inside the hook it would be lost again."""
 
 
-def hear_interrupts() -> None:
-    """From now on, one that is lost is raised again. For a process that is one command."""
-    sys.unraisablehook = _heard
+def install_interrupt_hook() -> None:
+    """Raise every lost KeyboardInterrupt again. Only for a process that runs one command."""
+    sys.unraisablehook = _raise_again
 
 
 def exit_interrupted() -> NoReturn:
-    """With 130, whatever was struck. Python remembers an interruption that has come through `exec`, by which classes are made
-    while modules are loaded, and would end itself by a signal though it was caught. The next `exec` makes it forget."""
+    """Exit with code 130.
+
+    Python remembers a KeyboardInterrupt that passed through `exec`, which imports use. The process would then end by a signal
+    although the interrupt was caught. Another `exec` resets that.
+    """
     exec("")
     sys.exit(INTERRUPTED)
 
 
-def _heard(lost: "UnraisableHookArgs") -> None:
+def _raise_again(lost: "UnraisableHookArgs") -> None:
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
         return

@@ -1,7 +1,6 @@
-"""The `holdfast` command."""
+"""The `holdfast` command. Only the module of the command that runs is imported."""
 
 import contextlib
-import difflib
 import importlib
 import io
 import os
@@ -10,33 +9,12 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.interrupts import exit_interrupted, hear_interrupts
-from holdfast.cli.render.sanitize import plain
+from holdfast.cli.command_index import COMMANDS
+from holdfast.cli.interrupts import exit_interrupted, install_interrupt_hook
+from holdfast.cli.render.sanitize import sanitize
 from holdfast.errors import HoldfastError
 
-COMMANDS = {
-    "Jobs": {
-        "submit": "submit",
-        "ls": "ls",
-        "show": "show",
-        "events": "events",
-        "logs": "logs",
-        "stop": "job_control",
-        "resume": "job_control",
-        "restart": "job_control",
-        "cancel": "job_control",
-        "upgrade": "upgrade",
-        "apply": "apply",
-        "savepoint": "savepoint",
-        "quarantine": "quarantine",
-    },
-    "Logs": {"explain": "explain"},
-    "Clusters": {"up": "up_down", "down": "up_down", "node": "node", "cluster": "cluster"},
-    "Shell": {"completion": "completion"},
-}
-"""Every command, and the module that it is in. Only the one that is run is loaded."""
-
-_MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
+_MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) in commands.items()}
 
 
 class Commands(click.Group):
@@ -45,6 +23,8 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
+            import difflib
+
             if near := difflib.get_close_matches(cmd_name, _MODULES, 1):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
@@ -52,33 +32,30 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in COMMANDS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
+        for title, commands in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, command.get_short_help_str(80)) for name, command in commands if command is not None]
-                )
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 def holdfast() -> None:
-    """Keeps PySpark streaming jobs running when ZooKeeper, Kafka, a machine or one of the jobs does not."""
+    """Keep PySpark streaming jobs running while ZooKeeper, Kafka, machines or the jobs themselves fail."""
 
 
 def main() -> None:
-    """Exit codes: 0 done, 1 refused or failed with a sentence on stderr, 2 wrong usage."""
-    _let_everything_be_printed()
-    hear_interrupts()
+    """Run a command. Exit codes: 0 done, 1 refused or failed with a sentence on stderr, 2 wrong usage, 130 interrupted."""
+    _escape_unprintable_output()
+    install_interrupt_hook()
     try:
-        holdfast.main(standalone_mode=False)
+        holdfast.main(prog_name="holdfast", standalone_mode=False)
     except click.Abort:
         exit_interrupted()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except HoldfastError as error:
-        click.echo(f"holdfast: {plain(str(error))}", err=True)
+        _print_error(str(error))
         sys.exit(1)
     except KeyboardInterrupt:
         exit_interrupted()
@@ -88,17 +65,26 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        _say_last_words(f"{type(error).__name__}: {error}; HOLDFAST_DEBUG=1 shows where")
+        _print_error(_describe_unexpected(error))
         sys.exit(1)
 
 
-def _say_last_words(sentence: str) -> None:
+def _describe_unexpected(error: Exception) -> str:
+    """Return a sentence for an error that no command handles."""
+    if isinstance(error, OSError) and error.strerror:
+        problem = f"{error.strerror}: {os.fsdecode(error.filename)}" if error.filename is not None else error.strerror
+    else:
+        problem = f"{type(error).__name__}: {error}"
+    return f"unexpected error: {problem} (HOLDFAST_DEBUG=1 prints the traceback)"
+
+
+def _print_error(sentence: str) -> None:
     with contextlib.suppress(OSError):
-        click.echo(f"holdfast: {plain(sentence)}", err=True)
+        click.echo(f"holdfast: {sanitize(sentence)}", err=True)
 
 
-def _let_everything_be_printed() -> None:
-    """A terminal that knows fewer letters shows something else for them. That is no reason to fail."""
+def _escape_unprintable_output() -> None:
+    """Print characters that the terminal's encoding lacks as escape sequences, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

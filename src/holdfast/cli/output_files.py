@@ -1,4 +1,4 @@
-"""Files that answers are written to. A log that stands where an answer goes is a slip of the hand, and logs are evidence."""
+"""Output files of `holdfast explain`. An existing file that is not such an output, for example a log, is never overwritten."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ TRACE_BEGINS = b'{"traceEvents": '
 
 
 def check_free(path: str | None, option: str, begins: bytes) -> None:
-    """Whether an answer, which `begins` so, can be written there: said before anything is read, which may take an hour."""
+    """Raise Refused if the output cannot be written, before the analysis starts. An existing output starts with `begins`."""
     if path is None or path == "-":
         return
     file = Path(path)
@@ -44,7 +44,7 @@ def write(path: str, text: str) -> None:
 
 
 def _begins(file: Path, begins: bytes) -> bool:
-    """An empty one has nothing to lose."""
+    """Return True if the file is empty or starts with `begins`."""
     try:
         with file.open("rb") as opened:
             return opened.read(len(begins)) in (begins, b"")

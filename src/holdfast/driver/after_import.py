@@ -1,4 +1,7 @@
-"""Do something to a module right after it was imported, whenever that is: PySpark is imported only if the script does."""
+"""Actions that run right after a module is imported.
+
+The driver patches PySpark this way without importing it: a script that does not use PySpark does not pay for the import.
+"""
 
 import importlib.abc
 import importlib.machinery
@@ -10,7 +13,8 @@ from types import ModuleType
 Action = Callable[[ModuleType], None]
 
 
-def after_import(actions: dict[str, Action]) -> None:
+def run_after_import(actions: dict[str, Action]) -> None:
+    """Call each action with its module: immediately if the module is loaded, otherwise after its import."""
     waiting = dict(actions)
     for name in list(waiting):
         if name in sys.modules:
@@ -29,7 +33,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if action is None:
             return None
         try:
-            spec = importlib.util.find_spec(fullname)  # asks the other finders: this one does not wait for it any more
+            spec = importlib.util.find_spec(fullname)  # asks the other finders: the action is popped
             if spec is None or spec.loader is None:
                 return spec
             spec.loader = _Loader(spec.loader, action)
@@ -39,7 +43,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """The module's own loader, and then the action. Nothing of it is left on the module."""
+    """Wrapper that runs the action after the original loader, and then leaves only the original loader on the module."""
 
     def __init__(self, loader: importlib.abc.Loader, action: Action) -> None:
         self._loader = loader

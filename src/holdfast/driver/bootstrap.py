@@ -1,7 +1,7 @@
-"""`python -m holdfast.driver.bootstrap SCRIPT ARGS…`: run a script as `python SCRIPT ARGS…` would, and a little more.
+"""Driver entry point: `python -m holdfast.driver.bootstrap SCRIPT ARGS…` runs a script as `python SCRIPT ARGS…` does.
 
-Its queries get checkpoints that last, their progress is reported, they stop at a batch boundary when asked to, and how it all
-ended is written down. A script that ends in .yml is a declarative pipeline.
+In addition it gives each streaming query a permanent checkpoint, reports progress, stops queries at a batch boundary on
+request, and writes an exit record. A script whose name ends in `.yml` or `.yaml` is run as a declarative pipeline.
 """
 
 import atexit
@@ -16,168 +16,190 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from holdfast.driver import declarative_pipeline, graceful_stop, jvm_prestart, kafka_connector
-from holdfast.driver.active_queries import Queries
-from holdfast.driver.after_import import after_import
-from holdfast.driver.checkpoint_placement import Places, take_care_of
-from holdfast.driver.exit_record import FINISHED, FORSAKEN, NOT_HERE, STOPPED, STOPPED_ABRUPTLY, End, LastWords
-from holdfast.driver.failure_message import SENTENCE_MAX, describe, without_own_frames
-from holdfast.driver.jvm_prestart import JavaAhead
-from holdfast.driver.kafka_gate import Gate, closed
-from holdfast.driver.monitor_thread import Watch
-from holdfast.driver.progress_report import Progress
-from holdfast.driver.query_registry import Started
-from holdfast.driver.stderr_log import say
-from holdfast.driver.termination import Termination
-from holdfast.driver_protocol.environment import Environment
+from holdfast.driver import declarative_pipeline, jvm_prestart
+from holdfast.driver.after_import import run_after_import
+from holdfast.driver.exit_record_writer import ExitRecordWriter, exit_record_of
+from holdfast.driver.failure_message import SENTENCE_MAX, describe_failure, strip_own_frames
+from holdfast.driver.jvm_prestart import JvmPrestart
+from holdfast.driver.kafka import connector
+from holdfast.driver.kafka.gate import KafkaGate, find_refusal
+from holdfast.driver.monitor_thread import MonitorThread
+from holdfast.driver.queries import stop_hooks
+from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.checkpoint_placement import CheckpointPlacement, patch_writer
+from holdfast.driver.queries.progress_report import ProgressReporter
+from holdfast.driver.queries.query_registry import StartedQueries
+from holdfast.driver.stderr_log import log_line
+from holdfast.driver.stop_request import process_stop_request
+from holdfast.driver.termination import TerminationHandler
+from holdfast.driver_protocol.environment import DriverEnvironment
+from holdfast.driver_protocol.exit_record import (
+    EXECUTORS_UNAVAILABLE,
+    FINISHED,
+    NODE_LACKS_DEPENDENCY,
+    STOPPED,
+    STOPPED_WITHIN_BATCH,
+    ExitRecord,
+)
 from holdfast.errors import Unavailable
 
-LINGER_S = 5.0
-INTERRUPTED = 130
-"""What a shell says of a process that ended by SIGINT."""
+EXIT_GRACE_S = 5.0
+"""Time for the script's own threads to end after a failure, before the process is forced to exit."""
+INTERRUPTED_EXIT_CODE = 130
+"""Exit code that shells report for a process ended by SIGINT."""
 
 
-class Driver:
-    def __init__(self, script: str, environment: Environment) -> None:
+class ScriptDriver:
+    """One attempt of a job: the script, the hooks around it, and its exit record."""
+
+    def __init__(self, script: str, environment: DriverEnvironment) -> None:
         self._script = script
         self._environment = environment
-        self._queries = Queries()
-        self._stop = graceful_stop.of_this_process()
-        self._watch = Watch(self._queries, self._stop, Progress(environment.control), forsaken=self._forsaken)
-        self._started = Started(environment.control)
-        self._words = LastWords(environment.control)
-        self._java = JavaAhead(environment.control)
-        self._gate = Gate(script, os.environ, self._stop, self._end_now)
-        self._end: End | None = None
+        self._queries = ActiveQueries()
+        self._stop = process_stop_request()
+        self._monitor = MonitorThread(
+            self._queries, self._stop, ProgressReporter(environment.control_directory), on_abandoned=self._on_abandoned
+        )
+        self._started_queries = StartedQueries(environment.control_directory)
+        self._exit_writer = ExitRecordWriter(environment.control_directory)
+        self._prestart = JvmPrestart(environment.control_directory)
+        self._gate = KafkaGate(script, os.environ, self._stop, self._end_now)
+        self._end: ExitRecord | None = None
 
     def prepare(self) -> None:
-        """All that must be so before the first line of the script."""
-        # Registered before everything that the script registers, so it runs after all of that.
-        atexit.register(self._say_the_end)
-        places = Places(self._environment.checkpoint) if self._environment.checkpoint else None
-        after_import(
+        """Install signal handlers and PySpark hooks, and start the monitor thread."""
+        # Exit handlers run in reverse order, so this one runs after every handler of the script.
+        atexit.register(self._write_exit_record)
+        placement = CheckpointPlacement(self._environment.checkpoint) if self._environment.checkpoint else None
+        run_after_import(
             {
-                "pyspark.sql.streaming.readwriter": lambda module: self._change_writers(module, places),
-                "pyspark.sql.connect.streaming.readwriter": lambda module: self._change_writers(module, places),
-                "pyspark.sql.streaming.query": self._change_queries,
-                "pyspark.sql.connect.streaming.query": lambda module: graceful_stop.notice_waiting(module, self._queries),
-                "pyspark.java_gateway": self._java.offer_to,
-                "pyspark.core.context": lambda module: graceful_stop.let_queries_settle(module, self._queries, self._stop),
+                "pyspark.sql.streaming.readwriter": lambda module: self._patch_writers(module, placement),
+                "pyspark.sql.connect.streaming.readwriter": lambda module: self._patch_writers(module, placement),
+                "pyspark.sql.streaming.query": self._patch_queries,
+                "pyspark.sql.connect.streaming.query": lambda module: stop_hooks.record_script_waits(module, self._queries),
+                "pyspark.java_gateway": self._prestart.patch_gateway,
+                "pyspark.core.context": lambda module: stop_hooks.drain_before_context_stops(module, self._queries, self._stop),
             }
         )
-        Termination(self._queries, self._stop).prepare()
+        TerminationHandler(self._queries, self._stop).install()
         for stream in (sys.stdout, sys.stderr):
-            # A log that is followed shows a line when it was printed, and the last ones are there after a crash.
+            # Line buffering shows each line immediately and keeps the last lines when the process is killed.
             with contextlib.suppress(AttributeError, ValueError, OSError):
                 stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        self._watch.start()
+        self._monitor.start()
 
-    def _start_java(self) -> None:
+    def _prestart_jvm(self) -> None:
         with contextlib.suppress(OSError), open(self._script, "rb") as file:
-            if not declarative_pipeline.is_pipeline(self._script) and jvm_prestart.wanted_by(file.read(), os.environ):
-                self._java.start()
+            if not declarative_pipeline.is_pipeline(self._script) and jvm_prestart.script_starts_jvm(file.read(), os.environ):
+                self._prestart.start()
 
-    def _change_writers(self, module: ModuleType, places: Places | None) -> None:
-        take_care_of(module, places, self._queries, self._started, self._gate)
+    def _patch_writers(self, module: ModuleType, placement: CheckpointPlacement | None) -> None:
+        patch_writer(module, placement, self._queries, self._started_queries, self._gate)
 
-    def _change_queries(self, module: ModuleType) -> None:
-        graceful_stop.tell_the_truth(module, self._stop)
-        graceful_stop.notice_waiting(module, self._queries)
+    def _patch_queries(self, module: ModuleType) -> None:
+        stop_hooks.report_active_until_batch_ends(module, self._stop)
+        stop_hooks.record_script_waits(module, self._queries)
 
     def run(self) -> int:
-        """The exit code."""
+        """Run the script until it and all its queries have ended. Return the exit code."""
         try:
-            kafka_connector.provide(self._script, os.environ)
-            program = self._program()
+            connector.provide_connector(self._script, os.environ)
+            program = self._load_program()
         except Unavailable as error:
-            say(str(error))
-            return self._fail(End("failed", str(error), condition=NOT_HERE), 1)
+            log_line(str(error))
+            return self._fail(ExitRecord("failed", str(error), condition=NODE_LACKS_DEPENDENCY), 1)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            return self._failed(error, started=False)
-        self._start_java()
+            return self._handle_error(error, started=False)
+        self._prestart_jvm()
         try:
             program()
-            self._queries.wait()
+            self._queries.wait_for_all()
         except SystemExit as exit:
-            return self._exited(exit.code)
+            return self._handle_system_exit(exit.code)
         except BaseException as error:  # noqa: BLE001 this is the top of the script
-            return self._failed(error, started=not _never_starts(error) or self._queries.any_started)
+            return self._handle_error(error, started=not _is_syntax_error_of_file(error) or self._queries.any_started)
         return 0
 
-    def _program(self) -> Callable[[], None]:
+    def _load_program(self) -> Callable[[], None]:
         if declarative_pipeline.is_pipeline(self._script):
-            return lambda: declarative_pipeline.run(self._script, self._environment.checkpoint, self._queries)
-        code = _compiled(self._script)
+            return lambda: declarative_pipeline.run_pipeline(self._script, self._environment.checkpoint, self._queries)
+        code = _compile_script(self._script)
         return lambda: exec(code, _main_module(self._script).__dict__)
 
-    # How it ended
+    # End of the attempt
 
-    def _exited(self, status: Any) -> int:
+    def _handle_system_exit(self, status: Any) -> int:
         if status is None or status == 0:
-            self._settle()
+            self._drain_if_stopping()
             return 0
         code = status if isinstance(status, int) else 1
-        words = f"its script ended with exit code {code & 0xFF}"
+        reason = f"the script ended with exit code {code & 0xFF}"
         if not isinstance(status, int):
             sys.stderr.write(f"{status}\n")
-            words = f"its script ended: {' '.join(str(status).split())[:200]}"
-        return self._fail(End("failed", words, exception="SystemExit"), code)
+            reason = f"the script ended: {' '.join(str(status).split())[:200]}"
+        return self._fail(ExitRecord("failed", reason, exception="SystemExit"), code)
 
-    def _failed(self, error: BaseException, *, started: bool) -> int:
-        failure = describe(error, self._script)
-        end = closed(error) or self._gate.cause_of(failure) or End.of(failure, started=started)
-        without_own_frames(error)
+    def _handle_error(self, error: BaseException, *, started: bool) -> int:
+        failure = describe_failure(error, self._script)
+        end = find_refusal(error) or self._gate.find_kafka_cause(failure) or exit_record_of(failure, started=started)
+        strip_own_frames(error)
         with contextlib.suppress(Exception):
             sys.excepthook(type(error), error, error.__traceback__)
-        return self._fail(end, INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+        return self._fail(end, INTERRUPTED_EXIT_CODE if isinstance(error, KeyboardInterrupt) else 1)
 
-    def _fail(self, end: End, code: int) -> int:
-        """Many a script takes the end of its query for a failure. If that was asked for, the data is as it should be."""
-        self._settle()
-        if self._stop.honoured and not self._queries.any_failed and end.java_status is None:
-            end = End("stopped", f"{self._stopped.reason}; {end.reason}"[:SENTENCE_MAX])
+    def _fail(self, end: ExitRecord, code: int) -> int:
+        """Record a failure. Return the exit code.
+
+        Many scripts raise when a query ends. After a stop request, such an error counts as a regular stop.
+        """
+        self._drain_if_stopping()
+        if self._stop.sent_to_query and not self._queries.any_failed and end.java_status is None:
+            end = ExitRecord("stopped", f"{self._stop_record.reason}; {end.reason}"[:SENTENCE_MAX])
         self._end = end
-        self._say_the_end()
-        # A thread of the script that is no daemon would keep the failed process alive, and nobody would start it again.
-        last = threading.Timer(LINGER_S, os._exit, (code & 0xFF,))
+        self._write_exit_record()
+        # A non-daemon thread of the script would keep the failed process alive, and the job would never restart.
+        last = threading.Timer(EXIT_GRACE_S, os._exit, (code & 0xFF,))
         last.daemon = True
         last.start()
         return code
 
-    def _forsaken(self, reason: str) -> None:
-        """The script waits for Java, which waits for executors: neither would hear of it, so the process ends here and now."""
-        self._end_now(End("failed", reason, condition=FORSAKEN))
+    def _on_abandoned(self, reason: str) -> None:
+        """Exit immediately. The script is blocked in Spark, which waits for executors, so no exception can reach it."""
+        self._end_now(ExitRecord("failed", reason, condition=EXECUTORS_UNAVAILABLE))
 
-    def _end_now(self, end: End) -> None:
-        say(end.reason)
-        self._words.say(end)
+    def _end_now(self, end: ExitRecord) -> None:
+        log_line(end.reason)
+        self._exit_writer.write(end)
         os._exit(1)
 
     @property
-    def _stopped(self) -> End:
-        return STOPPED_ABRUPTLY if self._stop.abrupt else STOPPED
+    def _stop_record(self) -> ExitRecord:
+        return STOPPED_WITHIN_BATCH if self._stop.interrupted_batch else STOPPED
 
-    def _settle(self) -> None:
-        """A script may end with the first of its queries. If it is to stop, the others are still at their last batch."""
-        if self._stop.asked:
-            self._queries.settle()
+    def _drain_if_stopping(self) -> None:
+        """Wait for the last batches after a stop request: the script may have ended with the first of its queries."""
+        if self._stop.requested:
+            self._queries.drain()
 
-    def _say_the_end(self) -> None:
-        self._java.forget()
-        self._watch.finish()
+    def _write_exit_record(self) -> None:
+        self._prestart.discard()
+        self._monitor.finish()
         if self._end is None:
-            self._end = self._stopped if self._stop.honoured or self._stop.seen else FINISHED
-        self._words.say(self._end)
+            self._end = self._stop_record if self._stop.sent_to_query or self._stop.seen_by_script else FINISHED
+        self._exit_writer.write(self._end)
 
 
-def _compiled(script: str) -> CodeType:
+def _compile_script(script: str) -> CodeType:
     with io.open_code(script) as file:
         source = file.read()
     return compile(source, script, "exec", dont_inherit=True)
 
 
 def _main_module(script: str) -> ModuleType:
-    """In its place for good: whatever pickles by name or starts processes looks there, even after the script's last line."""
+    """Create the `__main__` module and install it for good.
+
+    Pickling by name and multiprocessing look it up, even after the last line of the script.
+    """
     module = ModuleType("__main__")
     module.__dict__.update(__file__=script, __builtins__=builtins, __cached__=None, __package__=None)
     module.__loader__ = importlib.machinery.SourceFileLoader("__main__", script)
@@ -185,8 +207,8 @@ def _main_module(script: str) -> ModuleType:
     return module
 
 
-def _never_starts(error: BaseException) -> bool:
-    """A file beside the script that is no Python. What a script reads from elsewhere and cannot parse has no such file."""
+def _is_syntax_error_of_file(error: BaseException) -> bool:
+    """Return True if a source file is invalid Python. Text that the script itself fails to parse has no such file."""
     return isinstance(error, SyntaxError) and os.path.isfile(error.filename or "")
 
 
@@ -196,20 +218,20 @@ def _set_up_paths(script: str) -> None:
         sys.path.insert(0, folder)
     else:
         sys.path[0] = folder
-    # Spark's Python workers import what lies beside the script, too.
-    known = os.environ.get("PYTHONPATH", "")
-    if folder not in known.split(os.pathsep):
-        os.environ["PYTHONPATH"] = f"{known}{os.pathsep}{folder}" if known else folder
+    # Spark's Python workers import the modules beside the script, too.
+    paths = os.environ.get("PYTHONPATH", "")
+    if folder not in paths.split(os.pathsep):
+        os.environ["PYTHONPATH"] = f"{paths}{os.pathsep}{folder}" if paths else folder
 
 
-def main(words: list[str]) -> int:
-    if not words:
-        say("usage: python -m holdfast.driver.bootstrap SCRIPT [ARGS…]")
+def main(arguments: list[str]) -> int:
+    if not arguments:
+        log_line("usage: python -m holdfast.driver.bootstrap SCRIPT [ARGS…]")
         return 2
-    script = words[0]
+    script = arguments[0]
     _set_up_paths(script)
-    sys.argv[:] = words
-    driver = Driver(script, Environment.read())
+    sys.argv[:] = arguments
+    driver = ScriptDriver(script, DriverEnvironment.from_variables())
     driver.prepare()
     return driver.run()
 

@@ -1,7 +1,7 @@
-"""A declarative pipeline: a specification of `pyspark.pipelines`, run as `spark-pipelines run` would, once, to its end.
+"""Declarative pipelines: run a specification of `pyspark.pipelines` once, as `spark-pipelines run` does.
 
-Its flows run in a Spark Connect server, which is started inside the Java process of this driver, on a port of its own and for
-nobody else. So its streams can be watched and stopped like those of any script, although nobody here has started them.
+The flows run in a Spark Connect server inside this driver's JVM, on a private port with a secret token. The driver therefore
+sees their streams, and monitors and stops them like the queries of any script.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.driver.active_queries import Queries
-from holdfast.driver.stderr_log import say
+from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.stderr_log import log_line
 from holdfast.errors import HoldfastError, Refused
 
-SUFFIXES = (".yml", ".yaml")
-NEEDED = ("yaml", "grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
+PIPELINE_SUFFIXES = (".yml", ".yaml")
+REQUIRED_MODULES = ("yaml", "grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
 CATALOG = "spark.sql.catalogImplementation"
 WAREHOUSE = "spark.sql.warehouse.dir"
 METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -31,18 +31,22 @@ _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
 def is_pipeline(script: str) -> bool:
-    return script.endswith(SUFFIXES)
+    return script.endswith(PIPELINE_SUFFIXES)
 
 
-def run(file: str, checkpoint: str, queries: Queries) -> None:
-    """Raises what the pipeline failed of."""
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise Refused(f"pipelines need {', '.join(missing)}, not installed on this node: install holdfast[pipelines] there")
+def run_pipeline(file: str, checkpoint: str, queries: ActiveQueries) -> None:
+    """Run the pipeline to its end. Raises Refused, FlowFailed, or the error of Spark."""
+    if missing := [name for name in REQUIRED_MODULES if importlib.util.find_spec(name) is None]:
+        packages = ", ".join(missing)
+        raise Refused(
+            f"declarative pipelines need Python modules that this node lacks ({packages}): "
+            'run `pip install "holdfast[pipelines]"` on the node'
+        )
     from pyspark.pipelines import cli, spark_connect_graph_element_registry, spark_connect_pipeline
 
-    spec = cli.unpack_pipeline_spec(_described(Path(file), checkpoint))
-    server = _Server(spec.configuration, checkpoint)
-    queries.find = server.started_streams
+    spec = cli.unpack_pipeline_spec(_load_specification(Path(file), checkpoint))
+    server = _ConnectServer(spec.configuration, checkpoint)
+    queries.discover = server.started_streams
     with server.connected() as session:
         graph = spark_connect_pipeline.create_dataflow_graph(session, spec.catalog, spec.database, spec.configuration)
         registry = spark_connect_graph_element_registry.SparkConnectGraphElementRegistry(session, graph)
@@ -50,30 +54,30 @@ def run(file: str, checkpoint: str, queries: Queries) -> None:
         events = spark_connect_pipeline.start_run(
             session, graph, full_refresh=[], full_refresh_all=False, refresh=[], dry=False, storage=spec.storage
         )
-        heard = _Heard(events)
+        run_events = _PipelineEvents(events)
         try:
-            spark_connect_pipeline.handle_pipeline_events(iter(heard))
+            spark_connect_pipeline.handle_pipeline_events(iter(run_events))
         except Exception as error:
-            if heard.failure is None:
+            if run_events.failure is None:
                 raise
-            raise heard.failure from error
+            raise run_events.failure from error
 
 
 class FlowFailed(HoldfastError):
-    """What a flow failed of. The exception that Spark ends with says only that some flow did."""
+    """Failure of a flow, with its cause. Spark's own exception says only that some flow failed."""
 
     def __init__(self, message: str) -> None:
-        what, _, why = message.partition(_ERROR)
-        conditions = [name for name in _CONDITION.findall(why) if name != "STREAM_FAILED"]
+        summary, _, cause = message.partition(_ERROR)
+        conditions = [name for name in _CONDITION.findall(cause) if name != "STREAM_FAILED"]
         self._condition = conditions[-1] if conditions else ""
-        super().__init__(f"its pipeline failed: {what.rstrip('. ')}: {why.partition(_PLAN)[0]}")
+        super().__init__(f"the pipeline failed: {summary.rstrip('. ')}: {cause.partition(_PLAN)[0]}")
 
     def getCondition(self) -> str:
         return self._condition
 
 
-class _Heard:
-    """The events of a run, passed on as they come, and the last of them that told of a failure."""
+class _PipelineEvents:
+    """Iterator over the events of a run that remembers the last reported failure."""
 
     def __init__(self, events: Iterator[dict[str, Any]]) -> None:
         self._events = events
@@ -81,46 +85,46 @@ class _Heard:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for result in self._events:
-            if "pipeline_event_result" in result and _ERROR in (said := result["pipeline_event_result"].event.message):
-                self.failure = FlowFailed(said)
+            if "pipeline_event_result" in result and _ERROR in (message := result["pipeline_event_result"].event.message):
+                self.failure = FlowFailed(message)
             yield result
 
 
-def _described(file: Path, checkpoint: str) -> dict[str, Any]:
-    """What the specification says, with a storage: where its flows keep their checkpoints."""
+def _load_specification(file: Path, checkpoint: str) -> dict[str, Any]:
+    """Return the specification. Without a `storage`, flows keep their checkpoints in the job's checkpoint."""
     import yaml
 
-    described: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
-    if described.get("storage"):
-        return described
+    specification: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if specification.get("storage"):
+        return specification
     if not checkpoint:
-        raise Refused(f"{file.name} names no storage, and there is no job whose checkpoint could be used")
-    return {**described, "storage": _uri(checkpoint)}
+        raise Refused(f"{file.name} has no `storage`: add one, or submit the pipeline with `holdfast submit`")
+    return {**specification, "storage": _uri(checkpoint)}
 
 
-def _uri(place: str) -> str:
-    """Not `as_uri`: Hadoop takes what stands there as it is, and decodes nothing."""
-    return place if "://" in place else f"file://{place}"
+def _uri(path: str) -> str:
+    # `Path.as_uri` would percent-encode the path, and Hadoop does not decode it.
+    return path if "://" in path else f"file://{path}"
 
 
-class _Server:
-    """Spark with a Connect server in it, in this driver's own Java process."""
+class _ConnectServer:
+    """Spark session with a Connect server in this driver's own JVM."""
 
     def __init__(self, configuration: Mapping[str, str], checkpoint: str) -> None:
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
 
         self._token = secrets.token_hex(16)
-        own = list(configuration.items())
-        SparkContext._ensure_initialized(conf=SparkConf().setAll(own))  # Java, which knows the settings that were submitted
-        conf = SparkConf(loadDefaults=True).setAll(own)
-        for key, value in (_lasting(conf, checkpoint) | self._settings()).items():
+        settings = list(configuration.items())
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(settings))  # starts the JVM, which has the submitted settings
+        conf = SparkConf(loadDefaults=True).setAll(settings)
+        for key, value in (_persistent_catalog(conf, checkpoint) | self._settings()).items():
             conf.set(key, value)
         self._spark = SparkSession(SparkContext.getOrCreate(conf))
-        # From now on everything that PySpark makes for the pipeline is Connect's, as under `spark-pipelines`.
+        # From now on PySpark creates Connect objects for the pipeline, as `spark-pipelines` does.
         os.environ.update(SPARK_LOCAL_REMOTE="1", SPARK_CONNECT_MODE_ENABLED="1")
         self._lock = threading.Lock()
-        self._known: set[str] = set()
+        self._reported_runs: set[str] = set()
 
     def _settings(self) -> dict[str, str]:
         return {
@@ -134,10 +138,11 @@ class _Server:
 
     @contextlib.contextmanager
     def connected(self) -> Any:
+        """Yield a Connect session. Stops the session and Spark at the end."""
         from pyspark.sql.connect.session import SparkSession
 
-        port = getattr(_java(self._spark, _SERVICE), "MODULE$").localPort()
-        # By this name, and no other, PySpark's client takes a token without TLS.
+        port = getattr(_java_class(self._spark, _SERVICE), "MODULE$").localPort()
+        # PySpark's client accepts a token without TLS only for the host name `localhost`.
         builder = SparkSession.builder.remote(f"sc://localhost:{port}/;token={self._token}")
         session = builder.config("spark.sql.connect.serverStacktrace.enabled", "false").create()
         try:
@@ -147,35 +152,35 @@ class _Server:
             self._spark.stop()
 
     def started_streams(self) -> list[Any]:
-        """Those that have not been given out yet, each as PySpark's own query."""
+        """Return the active streams that earlier calls have not returned, as PySpark queries."""
         from pyspark.sql.streaming.query import StreamingQuery
 
         if self._spark._jsparkSession.sparkContext().isStopped():
             return []
         streams = self._spark._jsparkSession.sharedState().activeStreamingQueries().values()
         with self._lock:
-            fresh = {run: stream for stream in list(streams) if (run := str(stream.runId())) not in self._known}
-            self._known |= fresh.keys()
-        return [StreamingQuery(_java(self._spark, _WRAPPER)(stream)) for stream in fresh.values()]
+            fresh = {run: stream for stream in list(streams) if (run := str(stream.runId())) not in self._reported_runs}
+            self._reported_runs |= fresh.keys()
+        return [StreamingQuery(_java_class(self._spark, _WRAPPER)(stream)) for stream in fresh.values()]
 
 
-def _lasting(conf: Any, checkpoint: str) -> dict[str, str]:
-    """A catalog and tables that the next attempt finds again, unless the job has named its own.
+def _persistent_catalog(conf: Any, checkpoint: str) -> dict[str, str]:
+    """Return settings for a catalog and a warehouse beside the checkpoint, unless the job configures a catalog itself.
 
-    Spark would keep the catalog in memory, and the tables in the directory of this attempt: the next one would go on from its
-    checkpoints, and what was written before would be missing.
+    By default Spark keeps the catalog in memory and the tables in this attempt's directory. The next attempt would continue
+    from its checkpoints, but the tables written so far would be missing. Raises Refused for a checkpoint on remote storage.
     """
     if conf.contains(CATALOG) or any(key.startswith("spark.sql.catalog.") for key, _ in conf.getAll()):
         return {}
     if not checkpoint or "://" in checkpoint:
         raise Refused(
-            "this pipeline needs a catalog that outlives its driver, and one can be kept for it in a directory only: name one "
-            f"in its configuration ({CATALOG} or spark.sql.catalog.…)"
+            "this pipeline needs a persistent catalog, and Holdfast can create one only in a local or shared directory: "
+            f"configure a catalog with {CATALOG} or spark.sql.catalog.…"
         )
     warehouse = conf.get(WAREHOUSE, None) or f"{checkpoint}/warehouse"
-    say(f"this pipeline keeps its tables in {warehouse}, and its catalog beside its checkpoint; {CATALOG} chooses another")
+    log_line(f"tables are stored in {warehouse} and the catalog in {checkpoint}/catalog; set {CATALOG} to use another catalog")
     return {CATALOG: "hive", WAREHOUSE: warehouse, METASTORE: f"jdbc:derby:;databaseName={checkpoint}/catalog;create=true"}
 
 
-def _java(spark: Any, name: str) -> Any:
+def _java_class(spark: Any, name: str) -> Any:
     return getattr(spark._jvm, name)

@@ -1,4 +1,4 @@
-"""What an exception says, in one sentence for a person. PySpark wraps the cause in pages of text; the cause is what counts."""
+"""One-sentence description of an exception. PySpark wraps the cause in pages of text; this module extracts the cause."""
 
 import contextlib
 import os
@@ -14,11 +14,12 @@ from typing import Any
 from holdfast.errors import HoldfastError
 
 SENTENCE_MAX = 300
-JAVA_ENDS_S = 2.0
+JVM_EXIT_WAIT_S = 2.0
+"""Time to wait for the JVM's exit status after its socket has broken."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OWN = tuple(os.path.join(_PACKAGE, name, "") for name in ("driver", "job"))
 _WRAPPED = " terminated with exception: "
-_WAITED = "Exception thrown in awaitResult"
+_AWAIT_RESULT = "Exception thrown in awaitResult"
 _PLAN = "\n=== Streaming Query ==="
 _TRACEBACK = "Traceback (most recent call last):"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]\s*")
@@ -31,92 +32,97 @@ _EXISTS = re.compile(r"Path (.+?) already exists")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """Cause of a failed attempt."""
+
     reason: str
     condition: str = ""
-    """Spark's name for it, its "error class"."""
+    """Spark's error condition, for example PATH_ALREADY_EXISTS, or empty."""
     exception: str = ""
     java_status: int | None = None
-    """How Spark's Java process ended, if it did before this one."""
+    """Exit status of Spark's JVM if it ended before this process; a signal is negative."""
 
 
-def describe(error: BaseException, script: str) -> Failure:
-    """Never raises, even if Java is gone, which half of PySpark's exceptions ask for their own text."""
-    kind, where, condition = type(error).__name__, _where(_frames(error.__traceback__), script), ""
+def describe_failure(error: BaseException, script: str) -> Failure:
+    """Return the cause of an error. Never raises, although many PySpark exceptions query the JVM, which may be gone."""
+    kind, where, condition = type(error).__name__, _script_line(_traceback_frames(error.__traceback__), script), ""
     try:
         status = _java_status(error)
         if status:
-            return Failure(_one_line(f"its Java process {_ended(status)}, and then {kind}: {_text(error)}"), "", kind, status)
-        text = _text(error)
-        condition = _condition_of(error, text)
-        kind, message, inner = _cause(error, kind, text)
-        where = _where(inner, script) or where
-        condition, message = _leading(message, condition)
-        if _is_own(error, kind, text):
-            return Failure(_one_line(f"{message}{where}"), condition, kind)
+            reason = _single_line(f"the JVM {_exit_phrase(status)}, then {kind}: {_error_text(error)}")
+            return Failure(reason, "", kind, status)
+        text = _error_text(error)
+        condition = _error_condition(error, text)
+        kind, message, inner = _innermost_error(error, kind, text)
+        where = _script_line(inner, script) or where
+        condition, message = _split_condition(message, condition)
+        if _is_holdfast_error(error, kind, text):
+            return Failure(_single_line(f"{message}{where}"), condition, kind)
         return Failure(_sentence(error, kind, message, condition, where), condition, kind)
-    except Exception:  # noqa: BLE001 what went wrong with the words must not hide what went wrong
-        return Failure(_one_line(f"its script failed: {kind}{where}"), condition, kind)
+    except Exception:  # noqa: BLE001 a failure to describe the error must not hide the error
+        return Failure(_single_line(f"the script failed: {kind}{where}"), condition, kind)
 
 
-def without_own_frames(error: BaseException) -> None:
-    """What the script's author reads begins in the script."""
+def strip_own_frames(error: BaseException) -> None:
+    """Remove the frames of Holdfast from the tracebacks of an error and of its causes."""
     seen: set[int] = set()
     following: BaseException | None = error
     while following is not None and id(following) not in seen:
         seen.add(id(following))
-        following.__traceback__ = _kept(following.__traceback__)
+        following.__traceback__ = _script_frames(following.__traceback__)
         following = following.__cause__ or following.__context__
 
 
-def _kept(trace: TracebackType | None) -> TracebackType | None:
-    kept: TracebackType | None = None
+def _script_frames(trace: TracebackType | None) -> TracebackType | None:
+    shortened: TracebackType | None = None
     links = []
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
             links.append(trace)
         trace = trace.tb_next
     for link in reversed(links):
-        kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
-    return kept
+        shortened = TracebackType(shortened, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return shortened
 
 
 def _sentence(error: BaseException, kind: str, message: str, condition: str, where: str) -> str:
     if condition == "PATH_ALREADY_EXISTS" and (path := _EXISTS.search(message)) is not None:
-        return _one_line(f"its output path {path[1]} exists already (PATH_ALREADY_EXISTS){where}")
+        return _single_line(
+            f"the output path {path[1]} already exists (PATH_ALREADY_EXISTS){where}: choose another output path"
+        )
     if isinstance(error, KeyboardInterrupt):
-        return _one_line(f"it was interrupted{where}")
-    known = f" ({condition})" if condition else ""
+        return _single_line(f"the script was interrupted{where}")
+    suffix = f" ({condition})" if condition else ""
     colon = ": " if message else ""
-    # Whatever must be cut is the middle: where it happened is worth more than the end of a long message.
-    room = SENTENCE_MAX - len("its script failed: ") - len(kind) - len(known) - len(where) - 2
-    return _one_line(f"its script failed: {kind}{colon}{_cut(message, max(room, 40))}{known}{where}")
+    # A long message is cut in the middle of the sentence, because the line number at its end is worth more.
+    room = SENTENCE_MAX - len("the script failed: ") - len(kind) - len(suffix) - len(where) - 2
+    return _single_line(f"the script failed: {kind}{colon}{_truncate(message, max(room, 40))}{suffix}{where}")
 
 
-def _cause(error: BaseException, kind: str, text: str) -> tuple[str, str, list[tuple[str, int]]]:
-    """What kind of exception it was in the end, what it said, and where: Python's if there is a traceback, otherwise Java's."""
+def _innermost_error(error: BaseException, kind: str, text: str) -> tuple[str, str, list[tuple[str, int]]]:
+    """Return type, message and frames of the innermost exception: Python's if the text has a traceback, else Java's."""
     if _TRACEBACK in text:
         inner = text.rpartition(_TRACEBACK)[2]
         frames = [(match[1], int(match[2])) for match in _FRAME.finditer(inner)]
         last = _LAST_LINE.search(inner)
         if last is not None:
             return last["kind"].rpartition(".")[2], last["message"] or "", frames
-    java = _JAVA.search(text) if _is_from_java(error) else None
+    java = _JAVA.search(text) if _comes_from_java(error) else None
     if java is not None and not _CONDITION.match(text):
         return java["kind"], java["message"] or "", []
     return kind, text, []
 
 
-def _is_from_java(error: BaseException) -> bool:
+def _comes_from_java(error: BaseException) -> bool:
     return type(error).__module__.startswith(("py4j.", "pyspark."))
 
 
-def _is_own(error: BaseException, kind: str, text: str) -> bool:
-    """Whether it is an error of Holdfast, whose text is a sentence. One that was raised in a batch has come through Java."""
+def _is_holdfast_error(error: BaseException, kind: str, text: str) -> bool:
+    """Return True for an error of Holdfast, also if it was raised in a batch and passed through the JVM."""
     return isinstance(error, HoldfastError) or f"\n{HoldfastError.__module__}.{kind}: " in text
 
 
-def _text(error: BaseException) -> str:
-    """What it says, out of the envelope of a failed stream."""
+def _error_text(error: BaseException) -> str:
+    """Return the message of an error, without the text that Spark wraps around the failure of a stream."""
     if isinstance(error, SyntaxError):
         return f"{error.msg} (line {error.lineno} of {os.path.basename(error.filename or '')})"
     if isinstance(error, OSError) and error.strerror:
@@ -125,20 +131,20 @@ def _text(error: BaseException) -> str:
     _, wrapped, inside = text.partition(_WRAPPED)
     text = _STATE.sub("", inside if wrapped else text).strip()
     if wrapped and not _CONDITION.match(text) and _TRACEBACK not in text:
-        # Of a Java exception Spark keeps the message only; its type is in the cause.
-        text = str(getattr(_cause_that_speaks(error), "_desc", None) or text)
+        # Spark keeps only the message of a Java exception; the cause has its type.
+        text = str(getattr(_unwrap_await_result(error), "_desc", None) or text)
     return _STATE.sub("", text).strip()
 
 
-def _cause_that_speaks(error: BaseException) -> Any:
-    """Answers of other threads come wrapped, and what is around them says only that."""
+def _unwrap_await_result(error: BaseException) -> Any:
+    """Return the first cause that is not an `awaitResult` wrapper around an error of another thread."""
     cause: Any = getattr(error, "_cause", None)
-    while _WAITED in str(getattr(cause, "_desc", "")) and getattr(cause, "_cause", None) is not None:
+    while _AWAIT_RESULT in str(getattr(cause, "_desc", "")) and getattr(cause, "_cause", None) is not None:
         cause = cause._cause
     return cause
 
 
-def _condition_of(error: BaseException, text: str) -> str:
+def _error_condition(error: BaseException, text: str) -> str:
     leading = _CONDITION.match(text)
     if leading is not None:
         return leading[1]
@@ -149,18 +155,18 @@ def _condition_of(error: BaseException, text: str) -> str:
     return ""
 
 
-def _leading(message: str, condition: str) -> tuple[str, str]:
-    """The condition that leads the innermost message, if one does, and the message without it."""
+def _split_condition(message: str, condition: str) -> tuple[str, str]:
+    """Return the condition at the start of the message, or the given one, and the message without it."""
     match = _CONDITION.match(message)
     return (match[1], message[match.end() :]) if match is not None else (condition, message)
 
 
-def _frames(trace: TracebackType | None) -> list[tuple[str, int]]:
+def _traceback_frames(trace: TracebackType | None) -> list[tuple[str, int]]:
     return [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(trace)]
 
 
-def _where(frames: list[tuple[str, int]], script: str) -> str:
-    """The innermost line that the script's author wrote: in the script, or in what lies beside it."""
+def _script_line(frames: list[tuple[str, int]], script: str) -> str:
+    """Return the innermost line of the user's code: in the script or in a file beside it."""
     folder = os.path.dirname(os.path.abspath(script)) + os.sep
     for file, line in reversed(frames):
         if file == script or (os.path.abspath(file).startswith(folder) and "site-packages" not in file):
@@ -169,20 +175,20 @@ def _where(frames: list[tuple[str, int]], script: str) -> str:
 
 
 def _java_status(error: BaseException) -> int | None:
-    """How Java ended, or None while it lives or if there never was one."""
+    """Return the exit status of the JVM, or None while it runs or if none was started."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     process = getattr(getattr(context, "_gateway", None), "proc", None)
     if process is None:
         return None
     if isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JError", "Py4JNetworkError"):
-        # Its socket breaks a moment before it can be waited for.
+        # The socket breaks shortly before the process can be reaped.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(JAVA_ENDS_S)
+            process.wait(JVM_EXIT_WAIT_S)
     status: int | None = process.poll()
     return status
 
 
-def _ended(status: int) -> str:
+def _exit_phrase(status: int) -> str:
     if status >= 0:
         return f"ended with exit code {status}"
     with contextlib.suppress(ValueError):
@@ -190,10 +196,10 @@ def _ended(status: int) -> str:
     return f"was killed by signal {-status}"
 
 
-def _one_line(text: str) -> str:
-    return _cut(" ".join(text.split()), SENTENCE_MAX)
+def _single_line(text: str) -> str:
+    return _truncate(" ".join(text.split()), SENTENCE_MAX)
 
 
-def _cut(text: str, size: int) -> str:
+def _truncate(text: str, size: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= size else text[: size - 1] + "…"

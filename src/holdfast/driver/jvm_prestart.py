@@ -1,7 +1,7 @@
-"""Java is started while the script is still importing PySpark: both take about as long, and a machine has more than one core.
+"""JVM pre-start: Spark's JVM starts while the script is still importing PySpark, because both take about as long.
 
-PySpark then gets this process instead of starting its own, if it is exactly the one that it would have started. If the script
-changed its mind about anything that Java is started with, or never asks for Spark, it is ended again and all is as ever.
+PySpark then receives this process instead of starting its own, provided that command, environment and directory are identical.
+Otherwise, or if the script never starts Spark, the pre-started JVM is killed and PySpark behaves as usual.
 """
 
 import contextlib
@@ -16,16 +16,18 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-PLACE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The variable by which PySpark tells Java where to write down how it is reached."""
-TOLD_LATER = ("spark.app.name=", "spark.sql.")
-"""Settings that a session tells Java once it runs, in any case."""
+CONNECTION_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""Variable with the path of the file into which the JVM writes its port and secret for PySpark."""
+SESSION_SETTINGS = ("spark.app.name=", "spark.sql.")
+"""Settings that a session applies to the running JVM, so they may differ from the pre-start command."""
 
 
-class JavaAhead:
-    def __init__(self, place: str) -> None:
-        """The place is for a file with the word by which Java is reached, which is nobody else's business."""
-        self._place = place
+class JvmPrestart:
+    """Pre-started JVM of one driver, until PySpark takes it over."""
+
+    def __init__(self, directory: str) -> None:
+        """Use a private folder below `directory` for the connection file, which contains a secret."""
+        self._private_root = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._command: list[str] = []
         self._variables: dict[str, str] = {}
@@ -33,57 +35,57 @@ class JavaAhead:
         self._directory = ""
 
     def start(self) -> None:
-        """Never fails: without it, PySpark starts Java as ever, and tells what is wrong with it."""
+        """Start the JVM. Never raises: on any problem PySpark starts the JVM itself and reports the error."""
         home = _spark_home()
         if home is None:
             return
         self._command = [os.path.join(home, "./bin/spark-submit"), *_submit_arguments()]
-        self._variables = _as_pyspark_sets_them(os.environ)
+        self._variables = _pyspark_environment(os.environ)
         self._directory = os.getcwd()
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is for the script to handle
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the JVM inherits this: only the script handles Ctrl-C
         try:
-            self._folder = tempfile.mkdtemp(prefix="java-", dir=self._place or None)
-            variables = {**self._variables, PLACE: os.path.join(self._folder, "reached")}
-            # It ends when this pipe does, which is when this process does.
+            self._folder = tempfile.mkdtemp(prefix="java-", dir=self._private_root or None)
+            variables = {**self._variables, CONNECTION_FILE_VARIABLE: os.path.join(self._folder, "reached")}
+            # The JVM exits when this pipe closes, so it does not outlive this process.
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=variables)
         except OSError:
-            self.forget()
+            self.discard()
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def offer_to(self, module: ModuleType) -> None:
-        """To `pyspark.java_gateway`: what it starts next is this one, if they are the same."""
+    def patch_gateway(self, module: ModuleType) -> None:
+        """Make the next `Popen` of `pyspark.java_gateway` return the pre-started JVM if it is identical."""
         ordinary = module.Popen
 
         def start(command: Sequence[str], **options: Any) -> Any:
             module.Popen = ordinary  # type: ignore[attr-defined]
-            process = self._taken(command, options)
+            process = self._take_over(command, options)
             return process if process is not None else ordinary(command, **options)
 
         module.Popen = start  # type: ignore[attr-defined]
 
-    def _taken(self, command: Sequence[str], options: Mapping[str, Any]) -> "subprocess.Popen[bytes] | None":
+    def _take_over(self, command: Sequence[str], options: Mapping[str, Any]) -> "subprocess.Popen[bytes] | None":
         process, variables = self._process, dict(options.get("env") or {})
-        place = variables.pop(PLACE, None)
+        connection_file = variables.pop(CONNECTION_FILE_VARIABLE, None)
         same = (
             process is not None
-            and place is not None
+            and connection_file is not None
             and options.keys() <= {"stdin", "env", "preexec_fn"}
-            and _without_what_is_told_later(command) == self._command
+            and _without_session_settings(command) == self._command
             and variables == self._variables
             and os.getcwd() == self._directory
             and process.poll() is None
         )
         if not same:
-            self.forget()
+            self.discard()
             return None
-        assert place is not None
-        os.symlink(os.path.join(self._folder, "reached"), place)
+        assert connection_file is not None
+        os.symlink(os.path.join(self._folder, "reached"), connection_file)
         self._process = None
         return process
 
-    def forget(self) -> None:
-        """Unless it was taken."""
+    def discard(self) -> None:
+        """Kill the JVM unless PySpark has taken it over, and delete the connection file."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -95,12 +97,13 @@ class JavaAhead:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def wanted_by(source: bytes, variables: Mapping[str, str]) -> bool:
-    """Whether a script seems to start Java. It need not be right: what is started in vain is ended again."""
-    asks = b"pyspark" in source or b"holdfast.job" in source
-    said = source + variables.get("PYSPARK_SUBMIT_ARGS", "").encode()
-    elsewhere = any(word in said for word in (b".remote(", b"spark.remote", b"spark.api.mode"))
-    return asks and not elsewhere and not variables.keys() & {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"}
+def script_starts_jvm(source: bytes, variables: Mapping[str, str]) -> bool:
+    """Guess whether a script starts a JVM. A wrong guess costs time only: an unused JVM is killed."""
+    uses_spark = b"pyspark" in source or b"holdfast.job" in source
+    settings = source + variables.get("PYSPARK_SUBMIT_ARGS", "").encode()
+    uses_connect = any(word in settings for word in (b".remote(", b"spark.remote", b"spark.api.mode"))
+    connect_variables = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"}
+    return uses_spark and not uses_connect and not variables.keys() & connect_variables
 
 
 def _spark_home() -> str | None:
@@ -114,13 +117,13 @@ def _submit_arguments() -> list[str]:
     return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
 
 
-def _as_pyspark_sets_them(variables: Mapping[str, str]) -> dict[str, str]:
+def _pyspark_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {**variables, "SPARK_CONNECT_MODE": "0"}
 
 
-def _without_what_is_told_later(command: Sequence[str]) -> list[str]:
-    """PySpark puts what the script has set before everything else."""
+def _without_session_settings(command: Sequence[str]) -> list[str]:
+    """Drop the leading session settings: PySpark puts the settings of the script first."""
     program, *words = command
-    while len(words) >= 2 and words[0] == "--conf" and words[1].startswith(TOLD_LATER):
+    while len(words) >= 2 and words[0] == "--conf" and words[1].startswith(SESSION_SETTINGS):
         words = words[2:]
     return [program, *words]

@@ -1,59 +1,64 @@
-"""The Master of a standalone Spark cluster, as the driver sees it that was registered there.
+"""Check of the connection to the Master of a standalone Spark cluster.
 
-A driver outlives its Master: it goes on with the executors that it has. But a Master that was started again, without recovery,
-does not know the driver any more. It ends the driver's executors as soon as their workers are back, and gives it no others; and
-the driver would wait for some, for ever. So while there is no executor the Master is asked whether it knows this application.
+A driver survives the loss of its Master and continues with the executors that it has. But a Master that restarts without
+recovery no longer knows the driver. It stops the driver's executors as soon as their workers reconnect and never assigns new
+ones, so the driver would wait forever. Therefore, while the driver has no executors, this module asks the Master whether the
+application is still registered.
 """
 
 import sys
 import time
 from typing import Any
 
-PATIENCE_S = 30.0
-"""How long a driver without executors waits for a Master that knows it. One that takes over with recovery needs some time."""
+NO_EXECUTORS_TIMEOUT_S = 30.0
+"""Time without executors and without a registration after which the driver gives up. A Master needs time for recovery."""
 
 
-class Master:
+class MasterConnection:
+    """Tracker of the time without executors and without a registration."""
+
     def __init__(self) -> None:
-        self._question: Any = None
-        """A Scala future, while the Master has not answered."""
-        self._alone_since: float | None = None
+        self._pending_reply: Any = None
+        """Scala future of the Master's reply, or None if no request is in flight."""
+        self._no_executors_since: float | None = None
 
-    def look(self) -> str | None:
-        """Why this driver will never have executors again; None as long as it may. Returns soon. Raises what py4j does."""
-        context = _context()
+    def check(self) -> str | None:
+        """Return the reason why this driver will never get executors again, or None. Does not block. Raises py4j errors."""
+        context = _active_context()
         if context is None or not context.master.startswith("spark://"):
             return None
         backend = context._jsc.sc().schedulerBackend()
-        if not backend.getExecutorIds().isEmpty() or self._knows_us(backend):
-            self._alone_since = None
+        if not backend.getExecutorIds().isEmpty() or self._is_registered(backend):
+            self._no_executors_since = None
             return None
         now = time.monotonic()
-        if self._alone_since is None:
-            self._alone_since = now
-        if now - self._alone_since < PATIENCE_S:
+        if self._no_executors_since is None:
+            self._no_executors_since = now
+        if now - self._no_executors_since < NO_EXECUTORS_TIMEOUT_S:
             return None
-        return f"its Spark Master went away while it ran ({context.master}), and its executors are gone"
+        return f"the Spark Master was lost while the job was running ({context.master}), and no executors are left"
 
-    def _knows_us(self, backend: Any) -> bool:
-        """By its answer to an order to end no executors at all, which it takes from those it knows. Silence counts as no."""
-        if self._question is None:
-            self._question = backend.client().killExecutors(_nothing())
-        if not self._question.isCompleted():
+    def _is_registered(self, backend: Any) -> bool:
+        """Ask the Master to kill an empty list of executors, which it confirms only to registered applications.
+
+        No reply yet counts as not registered.
+        """
+        if self._pending_reply is None:
+            self._pending_reply = backend.client().killExecutors(_empty_scala_list())
+        if not self._pending_reply.isCompleted():
             return False
-        answer, self._question = self._question.value().get(), None
+        answer, self._pending_reply = self._pending_reply.value().get(), None
         return bool(answer.isSuccess() and answer.get())
 
 
-def _context() -> Any:
-    """The SparkContext of this process, once its Java part is there."""
+def _active_context() -> Any:
+    """Return the SparkContext of this process, or None before its JVM part exists."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     return active if getattr(active, "_jsc", None) is not None else None
 
 
-def _nothing() -> Any:
-    """Scala's empty list."""
+def _empty_scala_list() -> Any:
     from pyspark import SparkContext
 
     return getattr(getattr(SparkContext._jvm, "scala.collection.immutable.Nil$"), "MODULE$")

@@ -1,74 +1,80 @@
-"""The thread beside the script: it reports progress, stops the queries when the job is to stop, and looks after the Master."""
+"""Background thread of the driver: reports progress, delivers stop requests to queries, checks the Spark Master."""
 
 import threading
 import time
 from collections.abc import Callable
 
-from holdfast.driver.active_queries import Queries
-from holdfast.driver.graceful_stop import Stop
-from holdfast.driver.master_connection import Master
-from holdfast.driver.progress_report import Progress
-from holdfast.driver.stderr_log import say
+from holdfast.driver.master_connection import MasterConnection
+from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.progress_report import ProgressReporter
+from holdfast.driver.stderr_log import log_line
+from holdfast.driver.stop_request import StopRequest
 
-LOOK_S = 0.2
-STOPPING_LOOK_S = 0.02
-REPORT_S = 1.0
-FINISH_S = 3.0
+CHECK_INTERVAL_S = 0.2
+STOPPING_CHECK_INTERVAL_S = 0.02
+REPORT_INTERVAL_S = 1.0
+FINISH_TIMEOUT_S = 3.0
 
 
-class Watch:
-    """Its thread is a daemon and keeps no process alive. Between looks at a file it does next to nothing."""
+class MonitorThread:
+    """Daemon thread that polls the stop request, and reports progress once per second."""
 
-    def __init__(self, queries: Queries, stop: Stop, progress: Progress, *, forsaken: Callable[[str], None]) -> None:
+    def __init__(
+        self, queries: ActiveQueries, stop: StopRequest, progress: ProgressReporter, *, on_abandoned: Callable[[str], None]
+    ) -> None:
         self._queries = queries
         self._stop = stop
         self._progress = progress
-        self._master = Master()
-        self._forsaken = forsaken
-        """Called with the reason when there is no more to hope for."""
+        self._master = MasterConnection()
+        self._on_abandoned = on_abandoned
+        """Called with a reason when the driver will never get executors again."""
         self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
-        self._over = threading.Event()
-        self._reported = 0.0
-        self._complained: set[str] = set()
-        self._announced = False
+        self._finished = threading.Event()
+        self._reported_at = 0.0
+        self._logged_errors: set[str] = set()
+        self._stop_announced = False
 
     def start(self) -> None:
         self._thread.start()
 
     def finish(self) -> None:
-        """Report once more, and end. A Java process that hangs is not waited for."""
-        self._over.set()
+        """Report once more and end the thread. Waits at most FINISH_TIMEOUT_S, so that a hanging JVM does not block."""
+        self._finished.set()
         if self._thread.is_alive():
-            self._thread.join(FINISH_S)
+            self._thread.join(FINISH_TIMEOUT_S)
 
     def _run(self) -> None:
-        while not self._over.wait(STOPPING_LOOK_S if self._announced and self._queries.live else LOOK_S):
-            self._look(report=time.monotonic() - self._reported >= REPORT_S)
-        self._look(report=True)
+        while not self._finished.wait(self._interval_s):
+            self._check(report=time.monotonic() - self._reported_at >= REPORT_INTERVAL_S)
+        self._check(report=True)
 
-    def _look(self, *, report: bool) -> None:
+    @property
+    def _interval_s(self) -> float:
+        return STOPPING_CHECK_INTERVAL_S if self._stop_announced and self._queries.live else CHECK_INTERVAL_S
+
+    def _check(self, *, report: bool) -> None:
         try:
             if report:
-                self._reported = time.monotonic()
-                self._queries.look()
-                self._progress.report(*self._queries.picture())
-                if (reason := self._master.look()) is not None:
-                    self._forsaken(reason)
-            if self._stop.asked and not self._over.is_set():
-                self._stop_the_queries()
-        except Exception as error:  # noqa: BLE001 whatever Java or Spark say, the script goes on
-            if not self._over.is_set() and (complaint := type(error).__name__) not in self._complained:
-                self._complained.add(complaint)
-                say(f"the queries cannot be watched at the moment: {complaint}")
+                self._reported_at = time.monotonic()
+                self._queries.refresh()
+                self._progress.report(*self._queries.snapshot())
+                if (reason := self._master.check()) is not None:
+                    self._on_abandoned(reason)
+            if self._stop.requested and not self._finished.is_set():
+                self._stop_queries()
+        except Exception as error:  # noqa: BLE001 an error of Spark or py4j must not stop the script
+            if not self._finished.is_set() and (error_name := type(error).__name__) not in self._logged_errors:
+                self._logged_errors.add(error_name)
+                log_line(f"cannot read the state of the streaming queries ({error_name}); retrying")
 
-    def _stop_the_queries(self) -> None:
-        if not self._announced:
-            self._announced = True
-            say("this job is to stop: its queries end after the batches that they are at")
-        live = self._queries.look()
+    def _stop_queries(self) -> None:
+        if not self._stop_announced:
+            self._stop_announced = True
+            log_line("stop requested: each query ends after its current batch")
+        live = self._queries.refresh()
         for query in live:
-            query.tell()
-            self._stop.honoured = True
-            self._stop.abrupt = self._stop.abrupt or query.abrupt
+            query.request_stop()
+            self._stop.sent_to_query = True
+            self._stop.interrupted_batch = self._stop.interrupted_batch or query.stopped_abruptly
         for query in live:
-            query.wake()
+            query.stop_if_idle()

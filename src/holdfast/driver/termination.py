@@ -1,4 +1,4 @@
-"""SIGTERM: a streaming job stops at a batch boundary, everything else ends as it would without us."""
+"""SIGTERM handling: a streaming job stops at a batch boundary, any other process ends immediately."""
 
 import contextlib
 import os
@@ -6,37 +6,39 @@ import signal
 import threading
 from types import FrameType
 
-from holdfast.driver.active_queries import Queries
-from holdfast.driver.graceful_stop import Stop
+from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.stop_request import StopRequest
 
 
-class Termination:
-    def __init__(self, queries: Queries, stop: Stop) -> None:
+class TerminationHandler:
+    """SIGTERM handler of the driver. Processes that the script forks get the default handler back."""
+
+    def __init__(self, queries: ActiveQueries, stop: StopRequest) -> None:
         self._queries = queries
         self._stop = stop
         self._masks = threading.local()
 
-    def prepare(self) -> None:
-        signal.signal(signal.SIGTERM, self._terminated)
-        os.register_at_fork(before=self._before_fork, after_in_parent=self._unblock, after_in_child=self._in_child)
+    def install(self) -> None:
+        signal.signal(signal.SIGTERM, self._handle_sigterm)
+        os.register_at_fork(before=self._block_sigterm, after_in_parent=self._unblock, after_in_child=self._reset_in_child)
 
-    def _terminated(self, signum: int, frame: FrameType | None) -> None:
-        """The first one asks the queries to stop, unless they have been asked already. Any other does what it always does."""
+    def _handle_sigterm(self, signum: int, frame: FrameType | None) -> None:
+        """Request a stop on the first SIGTERM if queries are running. Otherwise end the process as without a handler."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if self._queries.live and not self._stop.asked:
-            self._stop.ask()
+        if self._queries.live and not self._stop.requested:
+            self._stop.request()
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    # A process that the script forks is none of ours: its SIGTERM ends it. One that comes before it could be told so must wait,
-    # because Python forgets, in a child, the signals for which a handler is still to be called.
+    # SIGTERM stays blocked during a fork, until the child has restored the default handler. Python discards pending signals
+    # in a forked child, so a SIGTERM that arrives in between would be lost.
 
-    def _before_fork(self) -> None:
+    def _block_sigterm(self) -> None:
         self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
-    def _in_child(self) -> None:
+    def _reset_in_child(self) -> None:
         with contextlib.suppress(ValueError):
-            if signal.getsignal(signal.SIGTERM) == self._terminated:
+            if signal.getsignal(signal.SIGTERM) == self._handle_sigterm:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._unblock()
 

@@ -1,44 +1,61 @@
-"""From what was gathered to the answer. Pure."""
+"""Analyze a merged scan: put events on a common clock, find causes, diagnose. Pure: the same scan gives the same answer."""
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.explain.diagnose import Case, diagnoses
-from holdfast.explain.diagnose.case import Skew
-from holdfast.explain.gc_pause import without_collector
+from holdfast.explain.diagnose import diagnose
+from holdfast.explain.gc_pause import gc_disabled
 from holdfast.explain.library import Library
 from holdfast.explain.report.answer import Answer
-from holdfast.explain.timeline.causes import Causes
-from holdfast.explain.timeline.clocks import QUARTER_MS, Clocks, clock_of, clocks
-from holdfast.explain.timeline.component import Component, components
-from holdfast.explain.timeline.merge import Gathered
-from holdfast.explain.timeline.occurrence import Happening, folded
+from holdfast.explain.timeline.bursts import find_bursts
+from holdfast.explain.timeline.causes import CauseFinder
+from holdfast.explain.timeline.clocks import QUARTER_HOUR_MS, Clocks, align_clocks, clock_of
+from holdfast.explain.timeline.component import Component, assign_components
+from holdfast.explain.timeline.lifetimes import find_lifetimes
+from holdfast.explain.timeline.merge import MergedScan
+from holdfast.explain.timeline.occurrence import Occurrence, fold_repetitions
+from holdfast.explain.timeline.timeline import ClockSkew, Timeline
 
 
-@without_collector()
-def answer(gathered: Gathered, library: Library) -> Answer:
-    aligned = clocks(gathered.events, library.rules)
-    owners = dict(components(gathered.files, gathered.events))
-    happenings = []
-    for event in gathered.events:
-        at = aligned.at(event)
-        if at is not None:  # what nothing dates can be shown, and not be reasoned with
-            owner = owners[event.file, event.offset]
-            last = aligned.right(clock_of(event), event.again_ms) if event.again_ms is not None else 0
-            happenings.append(Happening(event, owner.name, at - event.duration_ms, at, 1 + event.again, last))
-    in_order = folded(happenings)
-    case = Case.of(in_order, Causes(in_order, library.rules), tuple(_skews(aligned, owners, in_order)))
-    return Answer(gathered, aligned, owners, tuple(in_order), tuple(diagnoses(case, library.signatures)))
+@gc_disabled()
+def analyze(scan: MergedScan, library: Library) -> Answer:
+    clocks = align_clocks(scan.events, library.rules)
+    components = dict(assign_components(scan.files, scan.events))
+    occurrences = fold_repetitions(_occurrences(scan, clocks, components))
+    timeline = Timeline(occurrences, tuple(_clock_skews(clocks, components, occurrences)))
+    causes = CauseFinder(timeline, library.rules)
+    return Answer(
+        scan,
+        clocks,
+        components,
+        timeline.occurrences,
+        tuple(diagnose(timeline, causes, library.signatures)),
+        tuple(find_lifetimes(occurrences)),
+        tuple(find_bursts(occurrences, scan.dropped)),
+    )
 
 
-def _skews(aligned: Clocks, owners: dict[tuple[int, int], Component], happenings: Sequence[Happening]) -> Iterator[Skew]:
-    """Of clocks that were set right, as far as that is no matter of zones."""
-    if not aligned.anchors:
+def _occurrences(scan: MergedScan, clocks: Clocks, components: dict[tuple[int, int], Component]) -> Iterator[Occurrence]:
+    """Place events on the common clock. Events without a time appear in the answer, but take no part in the analysis."""
+    for event in scan.events:
+        at_ms = clocks.event_ms(event)
+        if at_ms is not None:
+            component = components[event.file, event.offset]
+            number, last_ms = event.repetitions
+            common_last_ms = clocks.to_common_ms(clock_of(event), last_ms) if last_ms is not None else 0
+            yield Occurrence(event, component.name, at_ms - event.duration_ms, at_ms, 1 + number, common_last_ms)
+
+
+def _clock_skews(
+    clocks: Clocks, components: dict[tuple[int, int], Component], occurrences: Sequence[Occurrence]
+) -> Iterator[ClockSkew]:
+    """Yield the clocks that were corrected, apart from whole quarters of an hour: those are time zones."""
+    if not clocks.anchors:
         return
-    told = {(one.event.file, one.event.offset): one for one in happenings}
-    for clock, anchors in sorted(aligned.anchors.items()):
-        evidence = tuple(told[event.file, event.offset] for event in anchors if (event.file, event.offset) in told)
-        moved_ms = aligned.moved_ms[clock]
-        behind_ms = moved_ms - round(moved_ms / QUARTER_MS) * QUARTER_MS
+    by_position = {(one.event.file, one.event.offset): one for one in occurrences}
+    for clock, anchors in sorted(clocks.anchors.items()):
+        positions = [(event.file, event.offset) for event in anchors]
+        evidence = tuple(by_position[position] for position in positions if position in by_position)
+        offset_ms = clocks.offset_ms[clock]
+        behind_ms = offset_ms - round(offset_ms / QUARTER_HOUR_MS) * QUARTER_HOUR_MS
         if evidence:
-            owner = owners[anchors[0].file, anchors[0].offset]
-            yield Skew(owner.name, behind_ms, aligned.error_ms[clock] or 0, evidence)
+            yield ClockSkew(components[positions[0]].name, behind_ms, clocks.error_ms[clock] or 0, evidence)

@@ -1,90 +1,95 @@
-"""What a line says that happened.
+"""Log event: one thing that a line of a log reports.
 
-Events come by the hundred thousand, out of one process and into another: a tuple is made and sent in a quarter of the time.
+A scan creates hundreds of thousands of events and sends them between processes. A tuple is created and sent four times as
+fast as a dataclass.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
-FOLDED_BY = ("job", "attempt", "epoch", "session", "partition", "state", "broker", "peer", "cause")
-NOTHING: Mapping[str, str] = {}
-_UNTOLD = ("",) * len(FOLDED_BY)
+REPETITION_FIELDS = ("job", "attempt", "epoch", "session", "partition", "state", "broker", "peer", "cause")
+"""Fields that distinguish two events of one kind. Events that agree in all of them repeat each other."""
+NO_FIELDS: Mapping[str, str] = {}
+_NO_VALUES = ("",) * len(REPETITION_FIELDS)
 
 
-def told(fields: Mapping[str, str]) -> tuple[str, ...]:
-    """What makes two of a kind the same but for the time."""
-    return tuple(map(fields.get, FOLDED_BY, _UNTOLD))  # every event of a large log comes by here
+def repetition_values(fields: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of `REPETITION_FIELDS`; a missing field is empty."""
+    return tuple(map(fields.get, REPETITION_FIELDS, _NO_VALUES))  # called for every event of a large log
 
 
-def minute(ms: int | None) -> int:
+def minute_of(ms: int | None) -> int:
+    """Return the minute since 1970, or -1 for an event without a time."""
     return ms // 60_000 if ms is not None else -1
 
 
-class Like(NamedTuple):
-    """What events of a file have in common that are repetitions of each other."""
+class RepetitionKey(NamedTuple):
+    """Properties shared by the events of one file that repeat each other."""
 
     kind: str
     minute: int
     format: str
     actor: str
-    told: tuple[str, ...]
+    field_values: tuple[str, ...]
 
 
-class Event(NamedTuple):
+class Repetitions(NamedTuple):
+    """Number of events that are counted instead of kept, and the time of the last one."""
+
+    total: int
+    last_ms: int | None
+
+    def plus(self, number: int, last_ms: int | None) -> "Repetitions":
+        if last_ms is None or (self.last_ms is not None and self.last_ms > last_ms):
+            last_ms = self.last_ms
+        return Repetitions(self.total + number, last_ms)
+
+
+NO_REPETITIONS = Repetitions(0, None)
+
+
+class LogEvent(NamedTuple):
     kind: str
     system: str
-    says: str
+    description: str
+    """Sentence that states what happened."""
     file: int
+    """Index of the input file."""
     offset: int
-    """Of its line, in the file as it would be uncompressed."""
+    """Offset of the line in the uncompressed file, in bytes."""
     line: int
-    """Counted from 1."""
+    """Line number: from 0 within a range, from 1 within a file."""
     text: str
     ms: int | None
-    """Since 1970 when the line was written; see `moment`. None: nothing says when."""
+    """Time in milliseconds since 1970 on the clock of the log (see `library.timestamp`). None if the record states no time."""
     zoned: bool = False
     dated: bool = True
     duration_ms: int = 0
-    """How long it had gone on by then."""
+    """Duration that ended when the line was written."""
     format: str = ""
-    """What its record begins like. Where lines of several programs are quoted, each format has its own clock."""
+    """Format of the record, in text that quotes log lines; there each format has its own clock. Empty otherwise."""
     level: str = ""
     actor: str = ""
-    """Whom the line itself names as the one it is about: a server, a JobManager."""
-    fields: Mapping[str, str] = NOTHING
-    each: bool = False
-    """Never told as a repetition: each one counts."""
-    again: int = 0
-    """How many more like it there were in its minute that are not kept,"""
-    again_ms: int | None = None
-    """and when the last of them was written."""
+    """Server, JobManager or node that the line itself names."""
+    fields: Mapping[str, str] = NO_FIELDS
+    never_merged: bool = False
+    """Each event of this kind counts on its own: it never repeats another one."""
+    repetitions: Repetitions = NO_REPETITIONS
+    """Further events with the same `repetition_key` that are not kept."""
 
     @property
-    def told(self) -> tuple[str, ...]:
-        return told(self.fields)
+    def repetition_values(self) -> tuple[str, ...]:
+        return repetition_values(self.fields)
 
     @property
-    def repeatable(self) -> bool:
-        """What took a time of its own is no repetition of another."""
-        return not self.duration_ms and not self.each
+    def is_repeatable(self) -> bool:
+        """True unless the event has its own duration or never repeats another one."""
+        return not self.duration_ms and not self.never_merged
 
     @property
-    def like(self) -> Like:
-        return Like(self.kind, self.minute, self.format, self.actor, self.told)
+    def repetition_key(self) -> RepetitionKey:
+        return RepetitionKey(self.kind, self.minute, self.format, self.actor, self.repetition_values)
 
     @property
     def minute(self) -> int:
-        return minute(self.ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Records that are alike but for their numbers."""
-
-    look: int
-    count: int
-    file: int
-    first_offset: int
-    text: str
-    """Of the first one."""
+        return minute_of(self.ms)

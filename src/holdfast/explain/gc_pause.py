@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept from looking at a hundred thousand events again and again: none of them is one."""
+"""Pause the cyclic garbage collector: scanned events never form cycles, and examining them again and again takes time."""
 
 import functools
 import gc
@@ -7,18 +7,18 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
-    """While it lasts, or while the function runs that it stands above."""
-    was_on = gc.isenabled()
+def gc_disabled() -> Iterator[None]:
+    """Disable the collector within the block, or within the decorated function."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
 @functools.cache
-def spare_what_is_there() -> None:
-    """Modules, and what is known, stay. A worker of Spark has everything looked at after each task: a twentieth of a second."""
+def freeze_existing_objects() -> None:
+    """Exempt modules and the library from collection. A Spark worker collects after each task, which takes 50 ms otherwise."""
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The files that somebody named: paths, directories, globs, addresses of remote storage, standard input."""
+"""Find the input files: paths, directories, globs, addresses of remote storage, standard input."""
 
 import glob
 import os
@@ -14,42 +14,42 @@ from pyarrow import fs
 
 from holdfast.errors import Refused
 
-BEGINNING_BYTES = 128
+PREFIX_BYTES = 128
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class InputFile:
     path: str
-    """Where it is read from: a path on this machine, or an address."""
+    """Path on this machine, or address of remote storage."""
     name: str
-    """What it is called in answers."""
+    """Name in answers."""
     size: int
     compression: str = ""
-    spooled: bool = False
-    """A copy, which goes when it has been read."""
-    beginning: bytes = b""
-    """Its first bytes, by which another machine can tell whether it has the same file."""
+    is_temporary: bool = False
+    """True for a copy that is deleted after it has been read."""
+    prefix: bytes = b""
+    """First bytes, by which another machine recognizes that it has a different file at this path."""
 
     @property
-    def remote(self) -> bool:
+    def is_remote(self) -> bool:
         return "://" in self.path
 
 
-def inputs(paths: Iterable[str]) -> list[Input]:
-    """In the order in which they were named, those in a directory by name; each once. Refuses what is not there."""
-    found: dict[str, Input] = {}
+def find_inputs(paths: Iterable[str]) -> list[InputFile]:
+    """Return each file once, in the order of `paths` and by name within a directory. Raise Refused if a path has no file."""
+    files: dict[str, InputFile] = {}
     for path in paths:
-        named = list(_named(path))
+        named = list(_files_at(path))
         if not named:
-            raise Refused(f"there is no file in {_shown(path) if '://' in path else path}")
+            raise Refused(f"there is no file in {_without_credentials(path) if '://' in path else path}")
         for one in named:
-            found.setdefault(one.path, one)
-    return list(found.values())
+            files.setdefault(one.path, one)
+    return list(files.values())
 
 
-def _named(path: str) -> Iterator[Input]:
+def _files_at(path: str) -> Iterator[InputFile]:
     if path == "-":
         yield _standard_input()
     elif "://" in path:
@@ -63,11 +63,11 @@ def _named(path: str) -> Iterator[Input]:
         if not matches:
             raise Refused(f"there is no {path}")
         for match in matches:
-            yield from _named(match)
+            yield from _files_at(match)
 
 
-def _in_directory(path: str) -> Iterator[Input]:
-    """Its own files first. There may be many thousands: the directory is looked up once for all of them."""
+def _in_directory(path: str) -> Iterator[InputFile]:
+    """Yield its own files first, then those of its directories. Resolve the directory once: it may have thousands of files."""
     real = os.path.realpath(path)
     try:
         with os.scandir(path) as entries:
@@ -82,70 +82,70 @@ def _in_directory(path: str) -> Iterator[Input]:
             yield from _in_directory(entry.path)
 
 
-def _local(path: str, real: str) -> Input:
+def _local(path: str, real: str) -> InputFile:
     try:
         with open(path, "rb", buffering=0) as file:
-            beginning = file.read(BEGINNING_BYTES)
+            beginning = file.read(PREFIX_BYTES)
             size = os.fstat(file.fileno()).st_size
-        return Input(real, path, size, _compression(path, beginning), beginning=beginning)
+        return InputFile(real, path, size, _compression(path, beginning), prefix=beginning)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _compression(name: str, magic: bytes) -> str:
-    """By what it begins with, where that tells; a name may lie."""
-    for beginning, compression in _MAGIC.items():
-        if magic.startswith(beginning):
+    """Detect the compression by the first bytes: a name may be wrong."""
+    for prefix, compression in _MAGIC.items():
+        if magic.startswith(prefix):
             return compression
     suffix = Path(name).suffix
     return _COMPRESSIONS[suffix] if suffix == ".bz2" and magic.startswith(b"BZh") else ""
 
 
-def _standard_input() -> Input:
-    """Kept in a file, because it is read more than once."""
+def _standard_input() -> InputFile:
+    """Copy standard input to a temporary file, because it is read more than once."""
     spool = tempfile.NamedTemporaryFile(prefix="holdfast-explain-", suffix=".log", delete=False)  # noqa: SIM115
     with spool:
         while block := sys.stdin.buffer.read(1 << 20):
             spool.write(block)
-    return copied(Path(spool.name), "standard input")
+    return input_from_copy(Path(spool.name), "standard input")
 
 
-def copied(path: Path, name: str) -> Input:
-    """A copy, of something that is known by another name."""
+def input_from_copy(path: Path, name: str) -> InputFile:
+    """Return a temporary copy as an input with another name."""
     with path.open("rb") as file:
         magic = file.read(4)
-    return Input(str(path), name, path.stat().st_size, _compression("", magic), spooled=True)
+    return InputFile(str(path), name, path.stat().st_size, _compression("", magic), is_temporary=True)
 
 
-def _remote(address: str) -> Iterator[Input]:
+def _remote(address: str) -> Iterator[InputFile]:
     try:
         system, path = fs.FileSystem.from_uri(address)
         scheme = address.split("://", 1)[0]
-        before, after = _around(address, path)
+        before, after = _split_address(address, path)
         info = system.get_file_info(path)
         infos = [info] if info.type == fs.FileType.File else system.get_file_info(fs.FileSelector(path, recursive=True))
         for one in sorted((one for one in infos if one.type == fs.FileType.File), key=lambda one: one.path):
             compression = _COMPRESSIONS.get(f".{one.extension}", "")
-            yield Input(f"{before}{one.path}{after}", f"{scheme}://{one.path}", one.size, compression)
+            yield InputFile(f"{before}{one.path}{after}", f"{scheme}://{one.path}", one.size, compression)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise Refused(f"{_shown(address)} cannot be read: {error}".replace(address, _shown(address))) from error
+        public = _without_credentials(address)
+        raise Refused(f"{public} cannot be read: {error}".replace(address, public)) from error
 
 
-def _around(address: str, path: str) -> tuple[str, str]:
-    """What stands before and after a path in its address: somebody's key, a host; where the storage is."""
+def _split_address(address: str, path: str) -> tuple[str, str]:
+    """Return the parts of an address before and after the path: credentials and host, and query options."""
     base, mark, options = address.partition("?")
     return base.rstrip("/").removesuffix(path.rstrip("/")), mark + options
 
 
-def _shown(address: str) -> str:
-    """Without what is nobody's business."""
+def _without_credentials(address: str) -> str:
     scheme, _, rest = address.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def opened(path: str, compression: str) -> IO[bytes]:
-    """Its bytes, uncompressed; what was compressed cannot be read from anywhere but its beginning."""
+def open_input(path: str, compression: str) -> IO[bytes]:
+    """Open a file for reading uncompressed bytes. A compressed file cannot seek."""
     raw: Any
     if "://" in path:
         system, inner = fs.FileSystem.from_uri(path)
@@ -155,5 +155,5 @@ def opened(path: str, compression: str) -> IO[bytes]:
     if compression:
         stream: IO[bytes] = pyarrow.CompressedInputStream(raw, compression)
         return stream
-    opened: IO[bytes] = raw
-    return opened
+    file: IO[bytes] = raw
+    return file

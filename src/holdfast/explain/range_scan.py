@@ -1,220 +1,241 @@
-"""Ranges of files, read in blocks: their counts, their events, and what their records look like.
+"""Scan byte ranges of files: read each range in blocks and collect its counts, events, templates and error lines.
 
-A record belongs to the range that its first byte is in, and so does a line; whoever owns a record reads on after the end for
-what belongs to it. What comes back is bounded: so many events of a kind in a minute, and so many looks; the rest is counted.
+A line or record belongs to the range that contains its first byte. Its owner reads beyond the end of the range to complete it.
+The result is bounded (see `scan.event_budget`): further events and templates are counted.
 """
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
-from holdfast.explain.inputs import opened
+from holdfast.explain.inputs import open_input
 from holdfast.explain.library import Library
-from holdfast.explain.scan.block import SAMPLE_BYTES, Findings, findings, is_utf_16, mode_of
-from holdfast.explain.scan.event_budget import NOTHING_TOLD, Said, Told
-from holdfast.explain.scan.event_matcher import MATCHED_BYTES_MAX, RECORD_BYTES_MAX
-from holdfast.explain.scan.ranges import Range
-from holdfast.explain.scan.record_scan import Mode
-from holdfast.explain.scan.templates import Looks, RangeLooks
+from holdfast.explain.scan.block import RECORD_BYTES_MAX, Block, scan_block
+from holdfast.explain.scan.error_lines import ErrorLines, RangeErrorLines
+from holdfast.explain.scan.event_budget import NO_EVENTS, EventBudget, KeptEvents
+from holdfast.explain.scan.event_matcher import MATCHED_BYTES_MAX, match_events
+from holdfast.explain.scan.literal_search import search_literals
+from holdfast.explain.scan.mode_detection import SAMPLE_BYTES, detect_mode, is_utf_16
+from holdfast.explain.scan.ranges import ByteRange
+from holdfast.explain.scan.record_scan import FileMode
+from holdfast.explain.scan.templates import RangeTemplates, TemplateTotals, count_templates
 
 BLOCK_BYTES = 1024 * 1024
-"""Read, swept and searched while it is in a processor's own cache."""
-STEP_BYTES = 64 * 1024
-LONG_BYTES = 16 * 1024 * 1024
-"""A record or a line that is longer is not kept together."""
+"""Block size: a block stays in the processor's cache while it is scanned and searched."""
+READ_BYTES = 64 * 1024
+RECORD_MEMORY_BYTES = 16 * 1024 * 1024
+"""Size above which a record or a line is split."""
 PROSE_BYTES_MAX = 64 * 1024 * 1024
-"""What is longer was not written by a person."""
+"""Size above which a file is a log and not text that quotes log lines: people do not write that much."""
+_LOOKAHEAD_BYTES = RECORD_BYTES_MAX + MATCHED_BYTES_MAX
 _NO_END = 1 << 62
 
 
 @dataclass(slots=True)
-class Scanned:
-    """What a range has. Lines are counted from the range's own beginning, and from 0."""
+class RangeScan:
+    """Result of one range. Line numbers count from 0 at the start of the range."""
 
-    range: Range
-    mode: Mode
+    range: ByteRange
+    mode: FileMode
     bytes: int = 0
     lines: int = 0
     lead_lines: int = 0
+    """Lines before the first record."""
     stray_lines: int = 0
+    """Lines after it that belong to no record."""
     records: int = 0
-    begun: bool = False
-    """A record begins in it."""
-    lead: Told = NOTHING_TOLD
-    """What is said before that: it counts if no record was begun before this range, either."""
-    own: Told = NOTHING_TOLD
-    opened: bool = False
-    trouble: str = ""
-    """Why it was not read to its end, or not as a log."""
+    has_record: bool = False
+    """True if a record starts in the range; in a file without records, if a line does."""
+    lead_events: KeptEvents = NO_EVENTS
+    """Events before the first record. They count only if no earlier range of the file has a record."""
+    record_events: KeptEvents = NO_EVENTS
+    was_opened: bool = False
+    problem: str = ""
+    """Reason why the range was not read completely, or not as a log."""
+    errors: ErrorLines = field(default_factory=ErrorLines)
 
 
 @dataclass(frozen=True, slots=True)
-class Haul:
-    """What a task brings back."""
+class TaskScan:
+    """Result of one task."""
 
-    ranges: tuple[Scanned, ...]
-    looks: Looks
+    ranges: tuple[RangeScan, ...]
+    templates: TemplateTotals
 
 
-def scan(ranges: Iterable[Range], library: Library, *, compiled: bool) -> Haul:
-    looks = Looks()
+def scan_ranges(ranges: Iterable[ByteRange], library: Library, *, compiled: bool) -> TaskScan:
+    templates = TemplateTotals()
     in_order = sorted(ranges, key=lambda range: (range.file, range.begin))
-    return Haul(tuple([_of_range(range, library, looks, compiled) for range in in_order]), looks)
+    return TaskScan(tuple([_scan_range(range, library, templates, compiled) for range in in_order]), templates)
 
 
-def _of_range(range: Range, library: Library, looks: Looks, compiled: bool) -> Scanned:
-    reading = _Reading(range, library, looks, compiled)
-    reading.run()
-    if reading.scanned.trouble and range.compression and not reading.scanned.lines:
-        reading = _Reading(range._replace(compression=""), library, looks, compiled)  # it only begins as if it were compressed
-        reading.run()
-    return reading.close()
+def _scan_range(range: ByteRange, library: Library, templates: TemplateTotals, compiled: bool) -> RangeScan:
+    scanner = _RangeScanner(range, library, templates, compiled)
+    scanner.run()
+    if scanner.result.problem and range.compression and not scanner.result.lines:
+        # The first bytes only look like a compressed file: read it as it is.
+        scanner = _RangeScanner(range._replace(compression=""), library, templates, compiled)
+        scanner.run()
+    return scanner.close()
 
 
-class _Reading:
-    """Of one range."""
-
-    def __init__(self, range: Range, library: Library, looks: Looks, compiled: bool) -> None:
-        self.scanned = Scanned(range, Mode.PLAIN)
+class _RangeScanner:
+    def __init__(self, range: ByteRange, library: Library, templates: TemplateTotals, compiled: bool) -> None:
+        self.result = RangeScan(range, FileMode.PLAIN)
         self._library = library
         self._compiled = compiled
-        self._lead = Said(range.room)
-        self._own = Said(range.room)
-        self._looks = RangeLooks(looks, range.room)
+        self._lead_events = EventBudget(range.event_limit)
+        self._record_events = EventBudget(range.event_limit)
+        self._templates = RangeTemplates(templates, range.event_limit)
+        self._errors = RangeErrorLines(range.file, self._templates.counts)
 
     def run(self) -> None:
-        range, scanned = self.scanned.range, self.scanned
+        range, result = self.result.range, self.result
         try:
-            _check_same(range)
-            with opened(range.path, range.compression) as file:
-                scanned.opened = True
+            _check_prefix(range)
+            with open_input(range.path, range.compression) as file:
+                result.was_opened = True
                 sample = file.read(SAMPLE_BYTES)
-                long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
-                scanned.mode = mode_of(sample, self._library, compiled=self._compiled)
-                if scanned.mode is Mode.PROSE and long:
-                    scanned.mode = Mode.LOG  # of a program that prints as well
-                elif scanned.mode is Mode.PROSE:
+                is_long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
+                result.mode = detect_mode(sample, self._library, compiled=self._compiled)
+                if result.mode is FileMode.PROSE and is_long:
+                    result.mode = FileMode.LOG  # of a program that prints between its records
+                elif result.mode is FileMode.PROSE:
                     if range.begin:
-                        return  # what a line of prose is depends on all before it: the first range has them all
+                        return  # quoted text depends on all lines before it: the first range reads the whole file
                     range = range._replace(end=_NO_END)
                 if not range.compression:
-                    self._read(_Window(file, range))
+                    self._read(_FileWindow(file, range))
                 else:
-                    with opened(range.path, range.compression) as anew:
-                        self._read(_Window(anew, range))
-            if not range.begin and not scanned.trouble and is_utf_16(sample):
-                scanned.trouble = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
+                    with open_input(range.path, range.compression) as reopened:
+                        self._read(_FileWindow(reopened, range))
+            if not range.begin and not result.problem and is_utf_16(sample):
+                result.problem = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
         except (OSError, EOFError, ValueError) as error:
-            scanned.trouble = f"{'not read to its end' if scanned.opened else 'cannot be read'}: {error}"
+            result.problem = f"{'not read to its end' if result.was_opened else 'cannot be read'}: {error}"
 
-    def close(self) -> Scanned:
-        self.scanned.lead = self._lead.close()
-        self.scanned.own = self._own.close()
-        self._looks.close()
-        return self.scanned
+    def close(self) -> RangeScan:
+        self.result.lead_events = self._lead_events.close()
+        self.result.record_events = self._record_events.close()
+        self.result.errors = self._errors.close()
+        self._templates.close()
+        return self.result
 
-    def _read(self, window: "_Window") -> None:
-        scanned = self.scanned
-        while not window.over and not window.outside:
+    def _read(self, window: "_FileWindow") -> None:
+        result = self.result
+        while not window.is_complete and not window.is_past_end:
             window.fill()
-            if window.until <= 0:
-                continue  # a very long line
-            hold = not window.over and not window.long
-            found = findings(
-                window.data, window.until, scanned.mode, self._library,
-                file=scanned.range.file, offset=window.offset, line=scanned.lines, compiled=self._compiled, hold_last=hold,
+            if window.scan_end <= 0:
+                continue  # a very long line: read on
+            block = scan_block(
+                window.data, window.scan_end, result.mode, self._library,
+                file=result.range.file, offset=window.offset, line=result.lines, compiled=self._compiled,
+                hold_last=not window.is_complete and not window.is_full,
             )  # fmt: skip
-            if found.end > 0:  # else it is a very long record
-                self._add(found)
-                window.drop(found.end)
-        scanned.bytes = window.offset if window.open_ended else scanned.range.end - scanned.range.begin
-        scanned.trouble = window.trouble
+            if block.records.end > 0:  # else a very long record: read on
+                self._add(block)
+                window.drop(block.records.end)
+        result.bytes = window.offset if window.is_open_ended else result.range.end - result.range.begin
+        result.problem = window.problem
 
-    def _add(self, found: Findings) -> None:
-        scanned = self.scanned
-        if not scanned.begun:  # else they belong to the record before
-            scanned.lead_lines += found.lead_lines
-            for event in found.lead_events:
-                self._lead.add(event)
-        for event in found.events:
-            self._own.add(event)
-        self._looks.add(found.looks, found.place)
-        scanned.lines += found.lines
-        scanned.stray_lines += found.stray_lines
-        scanned.records += found.records
-        scanned.begun = scanned.begun or found.begun
+    def _add(self, block: Block) -> None:
+        self._add_events(block)
+        if block.mode is not FileMode.PLAIN:
+            counted = count_templates(block.records.templates, compiled=self._compiled)
+            new = self._templates.add(counted, block.locate)
+        else:
+            new = []
+        self._errors.add(block, new, compiled=self._compiled)
+        result, records = self.result, block.records
+        if not result.has_record:
+            result.lead_lines += records.lead_lines
+        result.lines += records.lines
+        result.stray_lines += records.stray_lines
+        result.records += len(records.starts) if block.mode is not FileMode.PLAIN else 0
+        result.has_record = result.has_record or len(records.starts) > 0
+
+    def _add_events(self, block: Block) -> None:
+        records, literals = block.records, self._library.patterns.literals
+        hits = search_literals(block.data, records.search_begins, records.search_ends, literals, compiled=self._compiled)
+        for match in match_events(block, hits):
+            if match.record >= 0:
+                self._record_events.add(match)
+            elif not self.result.has_record:  # otherwise the line belongs to the record before this block
+                self._lead_events.add(match)
 
 
-def _check_same(range: Range) -> None:
-    if range.beginning:
-        with opened(range.path, "") as file:
-            if file.read(len(range.beginning)) != range.beginning:
+def _check_prefix(range: ByteRange) -> None:
+    """Raise OSError if the file at this path is not the one that was named."""
+    if range.expected_prefix:
+        with open_input(range.path, "") as file:
+            if file.read(len(range.expected_prefix)) != range.expected_prefix:
                 raise OSError("there is another file of that name")
 
 
-class _Window:
-    """What is in memory of a file. It begins where a line does."""
+class _FileWindow:
+    """Part of a file that is in memory. It starts at the start of a line."""
 
-    def __init__(self, file: IO[bytes], range: Range) -> None:
+    def __init__(self, file: IO[bytes], range: ByteRange) -> None:
         self._file = file
         self._compressed = bool(range.compression)
         self._end = range.end if not range.compression else _NO_END
-        self._within_a_line = range.begin > 0
-        """Then it is read from one byte before the range on, which may be the end of a line."""
+        self._skips_line = range.begin > 0
+        """Drop bytes up to the next newline. Reading starts one byte before the range, which may be that newline."""
         self.offset = max(range.begin - 1, 0)
         self.data = b""
-        self.over = False
-        """Nothing more is needed."""
-        self.trouble = ""
+        self.is_complete = False
+        """True if the rest of the range is in memory."""
+        self.problem = ""
 
     def fill(self) -> None:
-        before = len(self.data)
-        self.data = self._more()
-        block = len(self.data) - before
-        if self._within_a_line:
+        """Read another block."""
+        size_before = len(self.data)
+        self.data = self._read_more()
+        read_bytes = len(self.data) - size_before
+        if self._skips_line:
             newline = self.data.find(b"\n")
-            self._within_a_line = newline < 0
+            self._skips_line = newline < 0
             self.drop(newline + 1 or len(self.data))
-        self.over = block < BLOCK_BYTES or self.offset + len(self.data) >= self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX
+        self.is_complete = read_bytes < BLOCK_BYTES or self.offset + len(self.data) >= self._end + _LOOKAHEAD_BYTES
 
-    def _more(self) -> bytes:
-        """What there is, and a block after it."""
+    def _read_more(self) -> bytes:
+        """Return the bytes in memory followed by another block."""
         if not self._compressed:
-            left = self._end + RECORD_BYTES_MAX + MATCHED_BYTES_MAX - self.offset - len(self.data)
-            self._file.seek(self.offset)  # what there is is little, as a rule: to read it again is faster than to copy the rest
+            left = self._end + _LOOKAHEAD_BYTES - self.offset - len(self.data)
+            self._file.seek(self.offset)  # usually little is in memory: reading it again is faster than copying the block
             return self._file.read(len(self.data) + min(BLOCK_BYTES, left))
-        block = bytearray(self.data)  # in small steps: of one that fails, nothing comes
+        block = bytearray(self.data)  # in small steps: a read that fails returns nothing
         try:
             until = len(block) + BLOCK_BYTES
-            while not self.trouble and len(block) < until and (step := self._file.read(STEP_BYTES)):
+            while not self.problem and len(block) < until and (step := self._file.read(READ_BYTES)):
                 block += step
         except (OSError, EOFError, ValueError) as error:
-            self.trouble = f"not read to its end: {error}"
+            self.problem = f"not read to its end: {error}"
         return bytes(block)
 
     @property
-    def open_ended(self) -> bool:
-        """It is read as far as it goes."""
+    def is_open_ended(self) -> bool:
+        """True if the file is read to its end, wherever that is."""
         return self._end == _NO_END
 
     @property
-    def outside(self) -> bool:
+    def is_past_end(self) -> bool:
         return self.offset >= self._end
 
     @property
-    def until(self) -> int:
-        """The end of what can be looked at: whole lines, that begin in the range."""
-        whole = len(self.data) if self.over else self.data.rfind(b"\n") + 1
-        if whole == 0 and self.long:
-            whole = len(self.data)
-        return min(whole, self._end - self.offset)
+    def scan_end(self) -> int:
+        """End of the complete lines that start in the range."""
+        complete = len(self.data) if self.is_complete else self.data.rfind(b"\n") + 1
+        if complete == 0 and self.is_full:
+            complete = len(self.data)
+        return min(complete, self._end - self.offset)
 
     @property
-    def long(self) -> bool:
-        return len(self.data) > LONG_BYTES
+    def is_full(self) -> bool:
+        return len(self.data) > RECORD_MEMORY_BYTES
 
     def drop(self, size: int) -> None:
-        self._within_a_line = self._within_a_line or (0 < size == len(self.data) and not self.data.endswith(b"\n"))
+        self._skips_line = self._skips_line or (0 < size == len(self.data) and not self.data.endswith(b"\n"))
         self.data = self.data[size:]
         self.offset += size

@@ -1,8 +1,7 @@
-"""What a user's script imports, and what runs around that script inside the driver.
+"""Public API for scripts: `from holdfast.job import context`.
 
-The package stands alone: of Holdfast it imports `errors` and nothing else, and PySpark only once the script does. What a script
-imports works unsupervised too, under `spark-submit` or plain `python`. Nothing here decides whether an attempt goes on: it
-reports, and it stops queries at a batch boundary when it is asked to.
+The API also works without Holdfast, under `spark-submit` or plain `python`. It imports PySpark only on the first use of
+`Context.spark`, and never imports the control plane.
 """
 
 from holdfast.job.context import Context, context

@@ -1,14 +1,14 @@
-"""`context()`: all that a script needs to know about the job that it is."""
+"""`context()`: the job that runs the script, as seen by the script."""
 
 import functools
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holdfast.driver.active_queries import wait_for
-from holdfast.driver.graceful_stop import of_this_process
-from holdfast.driver.stderr_log import say
-from holdfast.driver_protocol.environment import Environment
+from holdfast.driver.queries.active_queries import wait_for_queries
+from holdfast.driver.stderr_log import log_line
+from holdfast.driver.stop_request import process_stop_request
+from holdfast.driver_protocol.environment import DriverEnvironment
 from holdfast.errors import Refused
 from holdfast.job.arguments import Arguments
 
@@ -21,58 +21,72 @@ CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
 
 
 class Context:
-    """The job of this process. A function that Spark sends to its workers may use it, except for `spark` and `run`."""
+    """Job of this process: its identity, arguments, Spark session and checkpoint.
 
-    def __init__(self, environment: Environment, args: Any) -> None:
+    Functions that Spark sends to its workers may use the context, except for `spark` and `run`.
+    """
+
+    def __init__(self, environment: DriverEnvironment, args: Any) -> None:
         self.args = args
-        """Arguments, or whatever the script's own parser made of them."""
+        """Arguments of the script: an `Arguments` object, or the namespace of the script's own parser."""
         self.supervised = environment.supervised
+        """True if Holdfast runs this script, False under plain `spark-submit` or `python`."""
         self.job = environment.job or script_name()
-        """The job's id; unsupervised, the script's name."""
+        """Job id, unique in the cluster. Without Holdfast, the script's name."""
         self.name = environment.name or self.job
+        """Job name, as given to `holdfast submit --name`. Without Holdfast, the script's name."""
         self.attempt = environment.attempt
-        """Grows with every attempt, so that a sink can refuse what an earlier one sends late. 0 if nobody supervises."""
+        """Number of this attempt, which grows with every restart. A sink can use it as a fencing token. 0 without Holdfast."""
         self._environment = environment
         self._script = script_name()
 
     @functools.cached_property
     def spark(self) -> "SparkSession":
+        """Spark session of this job, created on first use with the job's name as application name."""
         from pyspark.sql import SparkSession
 
         return SparkSession.builder.appName(self.name).getOrCreate()
 
     @functools.cached_property
     def checkpoint(self) -> str:
-        """Where this job's checkpoint is, the same for every attempt."""
+        """Checkpoint location of this job, the same for every attempt.
+
+        Without Holdfast: the argument `--checkpoint`, else a folder below `spark.sql.streaming.checkpointLocation`, else
+        `checkpoints/SCRIPT` in the working directory.
+        """
         if self._environment.checkpoint:
             return self._environment.checkpoint
-        named = getattr(self.args, "checkpoint", None)
-        if isinstance(named, str) and named:
-            return named
+        argument = getattr(self.args, "checkpoint", None)
+        if isinstance(argument, str) and argument:
+            return argument
         root = self.spark.conf.get(CHECKPOINT_CONF, None)
         if root:
             return f"{root.rstrip('/')}/{self._script}"
         default = os.path.join(os.getcwd(), "checkpoints", self._script)
-        say(f"no checkpoint was named, so this is {default}; --checkpoint or {CHECKPOINT_CONF} chooses another")
+        log_line(f"using the checkpoint {default}; choose another with --checkpoint or {CHECKPOINT_CONF}")
         return default
 
     @property
     def stopping(self) -> bool:
-        """Whether the job is asked to stop. For loops that are no streaming queries; those are stopped without their help."""
-        stop = of_this_process()
-        asked = stop.asked
-        stop.seen = stop.seen or asked
-        return asked
+        """True once the job is asked to stop. Check it in your own loops; streaming queries stop without it.
+
+        A script that ends after it has read True counts as stopped, not as finished.
+        """
+        stop = process_stop_request()
+        requested = stop.requested
+        stop.seen_by_script = stop.seen_by_script or requested
+        return requested
 
     def run(self, *queries: Any) -> None:
-        """Until all of these queries have ended, by themselves or at a batch boundary because the job is to stop.
+        """Block until all given queries have ended; without arguments, all active queries of the session.
 
-        Without arguments, all that are active. Raises what a query failed of, as soon as the first one does.
+        A stop request ends each query at a batch boundary. Raises the error of the first query that fails, even if others
+        are still active. Raises Refused if there is no query.
         """
-        waited = queries or tuple(self.spark.streams.active)
-        if not waited and not of_this_process().asked:
-            raise Refused("there is no query to run: start one first")
-        wait_for(waited)
+        awaited = queries or tuple(self.spark.streams.active)
+        if not awaited and not process_stop_request().requested:
+            raise Refused("Context.run found no active query: start a query first, and pass it to run")
+        wait_for_queries(awaited)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "spark"}
@@ -82,12 +96,15 @@ class Context:
 
 
 def context(parser: "argparse.ArgumentParser | None" = None) -> Context:
-    """The context of this process. With a parser, that one reads the arguments."""
+    """Return the context of this process.
+
+    With an `argparse` parser, `Context.args` is the namespace that the parser returns. Otherwise it is an `Arguments` object.
+    """
     words = sys.argv[1:]
-    return Context(Environment.read(), Arguments(words) if parser is None else parser.parse_args(words))
+    return Context(DriverEnvironment.from_variables(), Arguments(words) if parser is None else parser.parse_args(words))
 
 
 def script_name() -> str:
-    """The script's file name without its ending; of a prompt or a notebook, 'script'."""
+    """Return the script's file name without its extension, or 'script' at a prompt and in a notebook."""
     name = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
     return name if name.strip("-") and name != "-c" else "script"

@@ -1,32 +1,6 @@
-"""The offset guard: is what a checkpoint says of a Kafka source still true of the brokers' logs?
+"""Kafka offset check: compares the offsets in a Spark checkpoint with the logs of the brokers.
 
-Owns: reading offsets out of a checkpoint (`saved`), asking brokers (`broker`, the only module that knows confluent_kafka), what
-is remembered from one look to the next (`memory`), and judging all three (`guard`, pure). Never does: move an offset, commit
-one, or guess: what nobody can know is said.
+Owns: reading offsets from a checkpoint, querying brokers (`broker`, the only module that imports confluent_kafka), the last
+known state of each topic, the check itself (`check`, pure) and the process that runs it beside a driver (`monitor`).
+Never does: commit an offset, join a consumer group, or guess. A finding says what cannot be known.
 """
-
-from holdfast.kafka.check.broker_snapshot import Sighted
-from holdfast.kafka.check.checkpoint_offsets import Partition, Position, positions
-from holdfast.kafka.check.client_options import Client, client_of, refusals
-from holdfast.kafka.check.findings_table import table
-from holdfast.kafka.check.last_known import Memory, remember
-from holdfast.kafka.check.offset_check import judge, verdict
-from holdfast.kafka.check.offset_finding import Finding, Kind, Weight
-
-__all__ = [
-    "Client",
-    "Finding",
-    "Kind",
-    "Memory",
-    "Partition",
-    "Position",
-    "Sighted",
-    "Weight",
-    "client_of",
-    "judge",
-    "positions",
-    "refusals",
-    "remember",
-    "table",
-    "verdict",
-]

@@ -1,5 +1,5 @@
-"""What a node does while it leads: observe, plan, apply.
+"""The leader: observe the cluster, plan, execute the commands.
 
-Owns: the leader's picture of the cluster, and the transactions that carry out a plan.
-Never does: decide (that is `plan`), or write in any other way than by its reign.
+Owns the leader's observations of the cluster and the transactions that execute a plan. Decisions are made in `plan`. Every
+write goes through the leadership, which checks the epoch.
 """

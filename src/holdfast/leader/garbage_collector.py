@@ -1,7 +1,7 @@
-"""Forgetting what ended long ago, so that the records of a cluster stay bounded.
+"""Garbage collection: deletes the records of jobs that ended long ago, and blobs that no record refers to.
 
-A record is swept in one transaction, or not at all: a half of it could be taken for a job. Blobs are swept only when no record
-names them, and none at all while there is a spec that cannot be read, because nobody knows what that one names.
+One transaction deletes a whole record, because a partly deleted record could be mistaken for a job. While any spec is
+unreadable, no blob is deleted: the spec may refer to it.
 """
 
 import asyncio
@@ -11,118 +11,118 @@ from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.leader.observer import Observer
 from holdfast.log import Log
-from holdfast.model.codec import Garbage, NewerSchema, decode
+from holdfast.model.codec import MalformedRecord, NewerSchema, decode
 from holdfast.model.identifiers import JobId
-from holdfast.model.job import Spec, State
-from holdfast.plan.retention import Keep, due
-from holdfast.zk.leadership.leadership import Reign
-from holdfast.zk.leadership.write_outcome import Done
+from holdfast.model.job import JobState, Spec
+from holdfast.plan.retention import RetentionPolicy, select_expired
+from holdfast.zk.leadership.leadership import Leadership
+from holdfast.zk.leadership.write_outcome import WriteCommitted
 from holdfast.zk.records.paths import SPEC_PREFIX, Paths
 from holdfast.zk.records.submission import RequestRecord
 from holdfast.zk.session.client import Client, Delete, NoNode, Operation
 
-RECORDS_S = 60.0
-BLOBS_S = 3600.0
-SWEPT_MAX = 50
-"""Records per round."""
+RECORDS_INTERVAL_S = 60.0
+BLOBS_INTERVAL_S = 3600.0
+RECORDS_PER_ROUND_MAX = 50
+"""Records deleted per round."""
 
-SweepBlobs = Callable[[Callable[[], set[str]]], list[str]]
-"""Removes the blobs that the given function does not name. Blocks."""
+CollectBlobs = Callable[[Callable[[], set[str]]], list[str]]
+"""Blocking function that deletes the blobs its argument does not return, and returns the names of the deleted blobs."""
 
 
-class Sweeper:
+class GarbageCollector:
     def __init__(
         self,
         client: Client,
         paths: Paths,
-        reign: Reign,
+        leadership: Leadership,
         observer: Observer,
         *,
         clock: Clock,
-        keep: Keep,
+        retention: RetentionPolicy,
         log: Log,
-        sweep_blobs: SweepBlobs | None = None,
+        collect_blobs: CollectBlobs | None = None,
     ) -> None:
         self._client = client
         self._paths = paths
-        self._reign = reign
+        self._leadership = leadership
         self._observer = observer
         self._clock = clock
-        self._keep = keep
+        self._retention = retention
         self._log = log
-        self._sweep_blobs = sweep_blobs
-        # A new leader has better things to do first.
-        self._records_at = clock.boottime() + RECORDS_S
-        self._blobs_at = clock.boottime() + BLOBS_S / 4
-        self._blobs: asyncio.Task[None] | None = None
+        self._collect_blobs = collect_blobs
+        # A new leader confirms the running jobs first.
+        self._records_at = clock.boottime() + RECORDS_INTERVAL_S
+        self._blobs_at = clock.boottime() + BLOBS_INTERVAL_S / 4
+        self._blob_task: asyncio.Task[None] | None = None
 
-    async def sweep_if_due(self) -> None:
+    async def collect_if_due(self) -> None:
         now = self._clock.boottime()
         if now >= self._records_at:
-            self._records_at = now + RECORDS_S
-            for job in due(self._observer.ended(), self._keep, self._clock.wall())[:SWEPT_MAX]:
-                await self._sweep(job)
-        if now >= self._blobs_at and self._sweep_blobs is not None and (self._blobs is None or self._blobs.done()):
-            self._blobs_at = now + BLOBS_S
-            self._blobs = asyncio.ensure_future(self._sweep_all_blobs(self._sweep_blobs))
+            self._records_at = now + RECORDS_INTERVAL_S
+            for job in select_expired(self._observer.ended_jobs(), self._retention, self._clock.wall())[:RECORDS_PER_ROUND_MAX]:
+                await self._delete_job(job)
+        if now >= self._blobs_at and self._collect_blobs is not None and (self._blob_task is None or self._blob_task.done()):
+            self._blobs_at = now + BLOBS_INTERVAL_S
+            self._blob_task = asyncio.ensure_future(self._run_blob_collection(self._collect_blobs))
 
-    async def _sweep(self, job: JobId) -> None:
-        """Read as it is now, and deleted as it was read."""
+    async def _delete_job(self, job: JobId) -> None:
+        """Delete a job in the versions that are read now. Skip it if it has changed or has not ended."""
         path = self._paths.job(job)
         try:
             parts = sorted(await self._client.children(path))
-            found = {part: await self._client.get(f"{path}/{part}") for part in parts}
-            state = decode(State, found["state"].data, where=path)
-        except (NoNode, KeyError, Garbage):
-            return  # it is not what it was: the next pass says what it is
-        if not state.phase.final or "lease" in found:
+            znodes = {part: await self._client.get(f"{path}/{part}") for part in parts}
+            state = decode(JobState, znodes["state"].data, where=path)
+        except (NoNode, KeyError, MalformedRecord):
+            return  # the job has changed since it was observed; the next pass observes it again
+        if not state.phase.final or "lease" in znodes:
             return
-        operations: list[Operation] = [Delete(f"{path}/{part}", znode.stat.version) for part, znode in found.items()]
-        operations += [Delete(path, 0), *await self._request(job, state.request)]
-        if isinstance(await self._reign.commit(operations), Done):
-            self._log.info("job swept", job=job, phase=state.phase)
+        operations: list[Operation] = [Delete(f"{path}/{part}", znode.stat.version) for part, znode in znodes.items()]
+        operations += [Delete(path, 0), *await self._request_deletion(job, state.request)]
+        if isinstance(await self._leadership.commit(operations), WriteCommitted):
+            self._log.info("job record deleted", job=job, phase=state.phase)
 
-    async def _request(self, job: JobId, request: str) -> list[Operation]:
-        """If it is still that job's."""
+    async def _request_deletion(self, job: JobId, request: str) -> list[Operation]:
+        """Return the deletion of the submit request, if the request still belongs to this job."""
         if not request:
             return []
         path = self._paths.request(request)
         try:
             znode = await self._client.get(path)
-            ours = decode(RequestRecord, znode.data, where=path).job == job
-        except (NoNode, Garbage):
+            belongs_to_job = decode(RequestRecord, znode.data, where=path).job == job
+        except (NoNode, MalformedRecord):
             return []
-        return [Delete(path, znode.stat.version)] if ours else []
+        return [Delete(path, znode.stat.version)] if belongs_to_job else []
 
-    async def _sweep_all_blobs(self, sweep: SweepBlobs) -> None:
+    async def _run_blob_collection(self, collect: CollectBlobs) -> None:
         loop = asyncio.get_running_loop()
 
-        def named() -> set[str]:
-            return asyncio.run_coroutine_threadsafe(self._named(), loop).result(timeout=300)
+        def referenced_blobs() -> set[str]:
+            return asyncio.run_coroutine_threadsafe(self._referenced_blobs(), loop).result(timeout=300)
 
         try:
-            removed = await asyncio.to_thread(sweep, named)
+            removed = await asyncio.to_thread(collect, referenced_blobs)
         except (HoldfastError, OSError, TimeoutError) as error:
-            self._log.warning("blobs not swept", problem=str(error))
+            self._log.warning("unused blobs not deleted", problem=str(error))
         else:
             if removed:
-                self._log.info("blobs swept", blobs=len(removed))
+                self._log.info("unused blobs deleted", blobs=len(removed))
 
-    async def _named(self) -> set[str]:
-        """Every blob that a record names, ended jobs included. Raises if one cannot be read."""
+    async def _referenced_blobs(self) -> set[str]:
+        """Return every blob that a spec refers to, including ended jobs. Raise MalformedRecord if a spec cannot be read."""
         blobs: set[str] = set()
         for job in map(JobId, await self._client.children(self._paths.jobs)):
             try:
                 for part in await self._client.children(self._paths.job(job)):
                     if part == "spec" or part.startswith(SPEC_PREFIX):
-                        blobs |= await self._named_by(self._paths.job(job, part))
+                        blobs |= await self._blobs_of_spec(self._paths.job(job, part))
             except NoNode:
                 continue
         return blobs
 
-    async def _named_by(self, path: str) -> set[str]:
+    async def _blobs_of_spec(self, path: str) -> set[str]:
         try:
             spec = decode(Spec, (await self._client.get(path)).data, where=path)
-        except (Garbage, NewerSchema) as error:
-            raise Garbage(f"nobody knows which blobs it needs: {error}") from error
+        except (MalformedRecord, NewerSchema) as error:
+            raise MalformedRecord(f"a spec cannot be read, so its blobs are unknown: {error}") from error
         return {spec.blob, *(blob for _, blob in spec.py_files)}

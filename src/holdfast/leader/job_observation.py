@@ -1,93 +1,106 @@
-"""What a leader has read about one job: the znodes as they were, and what they mean."""
+"""Observation of one job by the leader: its znodes as they were read, and their decoded records."""
 
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from holdfast.model.codec import Garbage, decode
+from holdfast.model.codec import UnreadableRecord
 from holdfast.model.identifiers import Attempt, JobId
-from holdfast.model.job import Lease, Report, Spec, State, Wanted
+from holdfast.model.job import DesiredRecord, JobState, Lease, Spec
 from holdfast.model.phase import Phase
-from holdfast.model.versions import FIRST
-from holdfast.plan.snapshot import Garbled, JobView
+from holdfast.model.versions import FIRST_VERSION
+from holdfast.plan.snapshot import JobView
+from holdfast.zk.records.job_records import JobRecords, decode_znode
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.submission import NameRecord
 from holdfast.zk.session.client import Znode
 
-Record = TypeVar("Record")
+NO_RECORDS = JobRecords()
+_SUBMITTED_PARTS = ("spec", "desired", "attempt", "report")
+"""Parts that a submission creates, besides the state."""
 
 
 @dataclass(frozen=True, slots=True)
-class JobSight:
-    """Everything that was there to be read. None: it was not there."""
+class JobObservation:
+    """Znodes of one job, the records in them, and the planner's view of both."""
 
     id: JobId
-    spec: Znode | None = None
-    """Of the version that the next attempt would run."""
-    desired: Znode | None = None
-    attempt: Znode | None = None
-    state: Znode | None = None
-    report: Znode | None = None
-    lease: Znode | None = None
+    znodes: Mapping[str, Znode | None] = field(default_factory=dict)
+    """Znodes by part. None means that the znode does not exist; a part that was not read has no entry."""
+    records: JobRecords = NO_RECORDS
     name: Znode | None = None
-    """Of the name that its spec claims."""
+    """Znode of the name that the spec claims."""
+    lease_gone_since: float | None = None
+    """Boot time at which this leader first saw that the lease is missing."""
     view: JobView = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "view", self._interpret())
+        object.__setattr__(self, "view", self._build_view())
 
-    def _interpret(self) -> JobView:
-        """Raises NewerSchema: what a later version wrote is not ours to judge."""
-        wanted = _read(Wanted, self.desired, "desired")
-        lease = _read(Lease, self.lease, "lease")
+    def add(self, znodes: Mapping[str, Znode | None]) -> "JobObservation":
+        """Return the observation together with more znodes. Raise NewerSchema if a later version of Holdfast wrote one."""
+        return replace(self, znodes={**self.znodes, **znodes}, records=self.records.add(znodes))
+
+    def znode(self, part: str) -> Znode | None:
+        return self.znodes.get(part)
+
+    def _build_view(self) -> JobView:
+        records, desired = self.records, self.znode("desired")
+        request = records.desired if isinstance(records.desired, DesiredRecord) else None
+        # For a live attempt the observer reads fewer znodes: the leader does not interfere with it.
         return JobView(
             id=self.id,
-            spec=_read(Spec, self.spec, "spec"),
-            desired=wanted.desired if isinstance(wanted, Wanted) else wanted,
-            attempt=self._attempt(lease),
-            state=_read(State, self.state, "state"),
-            lease=lease,
-            report=_read(Report, self.report, "report") if self.report is not None and self.report.data else None,
-            word=self.desired.stat.version if self.desired is not None else 0,
-            force=wanted.force if isinstance(wanted, Wanted) else False,
-            version=wanted.version if isinstance(wanted, Wanted) else FIRST,
-            # Of what is alive less is read, and less matters: it is left alone.
-            whole=self.lease is not None or None not in (self.spec, self.desired, self.attempt, self.report),
-            owns_its_name=self.lease is not None or self._owns_its_name(),
+            spec=records.spec,
+            desired=records.desired.desired if isinstance(records.desired, DesiredRecord) else records.desired,
+            attempt=self._last_attempt(),
+            state=records.state,
+            lease=records.lease,
+            report=records.report,
+            desired_version=desired.stat.version if desired is not None else 0,
+            force=request.force if request is not None else False,
+            spec_version=request.version if request is not None else FIRST_VERSION,
+            complete=self.is_alive or all(self.znode(part) is not None for part in _SUBMITTED_PARTS),
+            owns_name=self.is_alive or self._owns_name(),
+            lease_gone_since=self.lease_gone_since,
         )
 
-    def _attempt(self, lease: Lease | Garbled | None) -> Attempt:
-        if self.attempt is not None:
-            return Attempt(self.attempt.stat.version)
-        return lease.attempt if isinstance(lease, Lease) else Attempt(0)
+    def _last_attempt(self) -> Attempt:
+        if self.records.attempt is not None:
+            return self.records.attempt
+        return self.records.lease.attempt if isinstance(self.records.lease, Lease) else Attempt(0)
 
-    def _owns_its_name(self) -> bool:
-        record = _read(NameRecord, self.name, "name")
+    def _owns_name(self) -> bool:
+        record = decode_znode(NameRecord, self.name, "the job's name")
         return isinstance(record, NameRecord) and record.job == self.id
 
     @property
-    def ended(self) -> bool:
-        return isinstance(self.view.state, State) and self.view.state.phase.final
+    def is_alive(self) -> bool:
+        """True if the lease exists."""
+        return self.znode("lease") is not None
 
     @property
-    def version(self) -> int:
-        """Of the spec that the next attempt would run."""
-        state = self.view.state
-        return state.versions.next(self.view.version) if isinstance(state, State) else self.view.version
+    def has_ended(self) -> bool:
+        return isinstance(self.records.state, JobState) and self.records.state.phase.final
 
     @property
-    def running(self) -> bool:
-        """Whether it is known to be."""
-        return isinstance(self.view.state, State) and self.view.state.phase is Phase.RUNNING
+    def is_running(self) -> bool:
+        """True if the state says RUNNING."""
+        return isinstance(self.records.state, JobState) and self.records.state.phase is Phase.RUNNING
+
+    @property
+    def spec_version(self) -> int:
+        """Version of the spec that the next attempt would run."""
+        state, requested = self.records.state, self.view.spec_version
+        return state.versions.next_version(requested) if isinstance(state, JobState) else requested
 
     def claimed_name(self, paths: Paths) -> str | None:
-        spec = self.view.spec
+        """Return the path of the name that the spec claims, or None without a readable spec."""
+        spec = self.records.spec
         return paths.name(spec.name) if isinstance(spec, Spec) else None
 
-
-def _read(kind: type[Record], znode: Znode | None, what: str) -> Record | Garbled | Any:
-    if znode is None:
-        return None
-    try:
-        return decode(kind, znode.data, where=what)
-    except Garbage as error:
-        return Garbled(str(error))
+    def find_unreadable(self) -> tuple[str, bytes]:
+        """Return the first part that cannot be read and its bytes, or an empty name."""
+        for part in ("state", "spec", "desired", "report"):
+            znode = self.znode(part)
+            if znode is not None and isinstance(getattr(self.records, part), UnreadableRecord):
+                return part, znode.data
+        return "", b""

@@ -1,4 +1,4 @@
-"""The leader's loop: observe → plan → apply, one pass after the other, for as long as its reign lasts."""
+"""Leader: runs passes of observe, plan, execute for as long as its leadership lasts."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -6,44 +6,44 @@ from dataclasses import dataclass
 
 from holdfast.clock import Clock
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.leader.garbage_collector import SweepBlobs, Sweeper
+from holdfast.leader.garbage_collector import CollectBlobs, GarbageCollector
 from holdfast.leader.observer import Observer
-from holdfast.leader.transactions import Apply
+from holdfast.leader.transactions import TransactionBuilder
 from holdfast.log import Log
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Event
-from holdfast.plan import Command, Launch, Now, Quarantine, Settle, Snapshot, Withdraw, plan
-from holdfast.plan.retention import Keep
+from holdfast.plan import Command, Launch, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
+from holdfast.plan.retention import RetentionPolicy
 from holdfast.zk.leadership import write_outcome as outcomes
-from holdfast.zk.leadership.leadership import Reign
+from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Client
 
-PIPELINED = 100
-KEEP = Keep()
+CONCURRENT_COMMANDS_MAX = 100
+DEFAULT_RETENTION = RetentionPolicy()
 
-Tell = Callable[[JobId, Event], None]
-"""Where the events of a job go, besides its own record."""
+EventListener = Callable[[JobId, Event], None]
+"""Receiver of each event, in addition to the job's own record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LeaderTiming:
     margin_s: float
-    """How long after its lease was seen gone an attempt is surely dead."""
+    """Seconds after the lease was first seen missing until the attempt is certainly dead."""
     start_s: float = 30.0
-    """How long a node may take from an order to the lease."""
+    """Seconds a node may take from an order to the lease."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What a leader has to do, for people and for measurements."""
+class LeaderStats:
+    """Workload of a leader, for status output and metrics."""
 
     jobs: int = 0
     alive: int = 0
     pass_s: float = 0.0
-    """How long the last pass took."""
+    """Duration of the last pass."""
     commands: int = 0
-    """Carried out in this reign."""
+    """Number of commands executed in this epoch."""
 
 
 class Leader:
@@ -51,112 +51,118 @@ class Leader:
         self,
         client: Client,
         paths: Paths,
-        reign: Reign,
+        leadership: Leadership,
         *,
         clock: Clock,
-        pace: Pace,
+        timing: LeaderTiming,
         log: Log,
-        tell: Tell = lambda *_: None,
-        keep: Keep = KEEP,
-        sweep_blobs: SweepBlobs | None = None,
+        on_event: EventListener = lambda *_: None,
+        retention: RetentionPolicy = DEFAULT_RETENTION,
+        collect_blobs: CollectBlobs | None = None,
     ) -> None:
         self._paths = paths
-        self._reign = reign
+        self._leadership = leadership
         self._clock = clock
-        self._pace = pace
+        self._timing = timing
         self._log = log
-        self._tell = tell
+        self._on_event = on_event
         self.observer = Observer(client, paths, clock)
-        self.lost: str | None = None
-        """Why this reign is over, once that is known."""
+        self.lost_reason: str | None = None
+        """Reason for the loss of leadership, or None while this node leads."""
         self._client = client
-        self._sweeper: Sweeper | None = None
-        self._keep = keep
-        self._sweep_blobs = sweep_blobs
-        self.work = Work()
-        self._began_at = clock.boottime()
-        self._confirmed = False
+        self._garbage_collector: GarbageCollector | None = None
+        self._retention = retention
+        self._collect_blobs = collect_blobs
+        self.stats = LeaderStats()
+        self._started_at = clock.boottime()
+        self._first_pass_logged = False
 
     def take_over(self, observer: Observer) -> None:
-        """Go on with what was seen while another node led."""
-        observer.begin_again()
+        """Continue with the observations made while another node was the leader."""
+        observer.start_leading()
         self.observer = observer
 
-    def fired(self, paths: Iterable[str]) -> None:
-        self.observer.fired(paths)
+    def mark_changed(self, paths: Iterable[str]) -> None:
+        self.observer.mark_changed(paths)
 
-    async def one_pass(self) -> int:
-        """How many commands were carried out; what they changed is looked at by the next pass.
+    async def run_pass(self) -> int:
+        """Run one pass and return the number of commands executed. The next pass observes their effects.
 
-        Raises what a Client raises, and NewerSchema."""
-        began_at = self._clock.boottime()
-        await self.observer.look()
+        Raise NewerSchema, and the errors of a Client.
+        """
+        pass_started_at = self._clock.boottime()
+        await self.observer.refresh()
         now = Now(wall=self._clock.wall(), boot=self._clock.boottime())
-        snapshot = self.observer.snapshot(self._reign.epoch, margin_s=self._pace.margin_s, start_s=self._pace.start_s)
-        commands = plan(snapshot, now)
-        done = 0
-        for first in range(0, len(commands), PIPELINED):
-            if self.lost is not None:
-                break
-            done += sum(await asyncio.gather(*(self._carry_out(command) for command in commands[first : first + PIPELINED])))
-        self._account(snapshot, done, began_at)
-        if self.lost is None:
-            await self._swept().sweep_if_due()
+        snapshot = self.observer.snapshot(self._leadership.epoch, margin_s=self._timing.margin_s, start_s=self._timing.start_s)
+        done = await self._execute_all(plan(snapshot, now))
+        self._update_stats(snapshot, done, pass_started_at)
+        if self.lost_reason is None:
+            await self._get_garbage_collector().collect_if_due()
         return done
 
-    def _swept(self) -> Sweeper:
-        if self._sweeper is None:
-            self._sweeper = Sweeper(
+    async def _execute_all(self, commands: list[Command]) -> int:
+        """Execute the commands in groups until the leadership is lost. Return the number of committed commands."""
+        done = 0
+        for first in range(0, len(commands), CONCURRENT_COMMANDS_MAX):
+            if self.lost_reason is not None:
+                break
+            group = commands[first : first + CONCURRENT_COMMANDS_MAX]
+            done += sum(await asyncio.gather(*(self._execute(command) for command in group)))
+        return done
+
+    def _get_garbage_collector(self) -> GarbageCollector:
+        if self._garbage_collector is None:
+            self._garbage_collector = GarbageCollector(
                 self._client,
                 self._paths,
-                self._reign,
+                self._leadership,
                 self.observer,
                 clock=self._clock,
-                keep=self._keep,
+                retention=self._retention,
                 log=self._log,
-                sweep_blobs=self._sweep_blobs,
+                collect_blobs=self._collect_blobs,
             )
-        return self._sweeper
+        return self._garbage_collector
 
-    def _account(self, snapshot: Snapshot, done: int, began_at: float) -> None:
+    def _update_stats(self, snapshot: Snapshot, done: int, pass_started_at: float) -> None:
         now = self._clock.boottime()
         alive = sum(job.lease is not None for job in snapshot.jobs.values())
-        self.work = Work(len(snapshot.jobs), alive, now - began_at, self.work.commands + done)
-        if not self._confirmed:
-            self._confirmed = True
-            self._log.info("jobs confirmed", jobs=self.work.jobs, alive=alive, seconds=round(now - self._began_at, 3))
+        self.stats = LeaderStats(len(snapshot.jobs), alive, now - pass_started_at, self.stats.commands + done)
+        if not self._first_pass_logged:
+            self._first_pass_logged = True
+            self._log.info("jobs confirmed", jobs=self.stats.jobs, alive=alive, seconds=round(now - self._started_at, 3))
 
-    async def _carry_out(self, command: Command) -> bool:
-        apply = Apply(self.observer, self._paths, self._reign.epoch, wall=self._clock.wall())
-        operations = apply.operations(command)
-        self.observer.doubt(command.job)
-        match await self._reign.commit(operations):
-            case outcomes.Done():
+    async def _execute(self, command: Command) -> bool:
+        builder = TransactionBuilder(self.observer, self._paths, self._leadership.epoch, wall=self._clock.wall())
+        operations = builder.build(command)
+        self.observer.mark_job_stale(command.job)
+        match await self._leadership.commit(operations):
+            case outcomes.WriteCommitted():
                 self._announce(command)
                 return True
             case outcomes.LeadershipLost(reason):
-                self.lost = reason
-            case outcomes.Conflict(path, reason):
-                self._log.info("decided from old news", job=command.job, path=path, reason=reason)
+                self.lost_reason = reason
+            case outcomes.WriteConflict(path, reason):
+                self._log.info("outdated plan", job=command.job, path=path, reason=reason)
                 if path.startswith(f"{self._paths.orders}/"):
-                    self.observer.doubt_order(path)
-            case outcomes.Unknown(reason):
+                    self.observer.mark_order_changed(path)
+            case outcomes.WriteUnknown(reason):
                 raise OutcomeUnknown(reason)
-            case outcomes.Unsent(reason):
+            case outcomes.WriteNotSent(reason):
                 raise Unavailable(reason)
-            case outcomes.Final(reason):
+            case outcomes.WriteRefused(reason):
                 self._log.error("command refused", job=command.job, command=type(command).__name__, problem=reason)
         return False
 
     def _announce(self, command: Command) -> None:
         match command:
-            case Launch() | Settle() | Quarantine():
+            case Launch() | UpdateState() | Quarantine():
                 state = command.state
                 if state is not None:
                     event = state.events[-1]
                     self._log.info("job", job=command.job, phase=event.phase, attempt=event.attempt, reason=event.reason)
-                    self._tell(command.job, event)
+                    self._on_event(command.job, event)
                 else:
                     self._log.warning("job quarantined", job=command.job, reason=command.reason)
-            case Withdraw():
+            case WithdrawOrder():
                 self._log.info("order withdrawn", job=command.job, reason=command.reason)

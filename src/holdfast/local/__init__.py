@@ -1,5 +1,5 @@
-"""A whole cluster on this machine, for `holdfast up`: real ZooKeeper servers and real nodes, kept alive.
+"""Local cluster of `holdfast up`: ZooKeeper servers and nodes on this machine, restarted when they die.
 
 Owns: the cluster's directory, its processes, `cluster.json`.
-Never does: anything that a node of a real cluster would need; those are started one by one, by `holdfast node`.
+Never does: anything that a node of a real cluster needs. Those nodes are started by `holdfast node`.
 """

@@ -1,4 +1,4 @@
-"""The directory of a local cluster, and `cluster.json`, by which clients and scripts find everything in it."""
+"""Directory of a local cluster, and `cluster.json`, in which clients and scripts find its addresses and processes."""
 
 import json
 from dataclasses import dataclass
@@ -7,36 +7,36 @@ from typing import Any
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
-from holdfast.local.process_identity import ProcessName
-from holdfast.model.identifiers import is_name
-from holdfast.zk.session.connection_settings import parse_connect
+from holdfast.local.process_identity import ProcessIdentity
+from holdfast.model.identifiers import is_valid_name
+from holdfast.zk.session.connection_settings import parse_connect_string
 
-CLUSTER = "default"
+CLUSTER_NAME = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
-    """What clients need of `cluster.json`."""
+class ClusterDescription:
+    """Fields of `cluster.json` that clients need."""
 
     connect: str
     cluster: str
     zookeepers: tuple[str, ...]
     ready: bool
-    supervisor: ProcessName
+    supervisor: ProcessIdentity
 
     @classmethod
-    def of(cls, fields: Any) -> "Description":
-        """Raises whatever comes of another shape."""
+    def parse(cls, fields: Any) -> "ClusterDescription":
+        """Convert parsed JSON. Raises KeyError, TypeError, ValueError or a similar error if fields are missing or wrong."""
         ids = tuple(str(server["id"]) for server in fields["zookeepers"])
         connect, cluster = fields["connect"], fields["cluster"]
-        if not isinstance(connect, str) or not is_name(cluster) or len(ids) != len(parse_connect(connect)[0]):
+        if not isinstance(connect, str) or not is_valid_name(cluster) or len(ids) != len(parse_connect_string(connect)[0]):
             raise ValueError(connect)
-        supervisor = ProcessName(int(fields["supervisor"]["pid"]), int(fields["supervisor"]["started"]))
+        supervisor = ProcessIdentity(int(fields["supervisor"]["pid"]), int(fields["supervisor"]["started"]))
         return cls(connect, cluster, ids, bool(fields["ready"]), supervisor)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DirectoryLayout:
     directory: Path
 
     @property
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def archives(self) -> Path:
-        """One place for all nodes: the same Java and Spark need one archive."""
+        """Directory shared by all nodes: they use the same Java and Spark, so they need one archive."""
         return self.directory / "archives"
 
     @property
@@ -72,13 +72,13 @@ class Layout:
     def nodes(self) -> Path:
         return self.directory / "nodes"
 
-    def node(self, id: str) -> Path:
+    def node_directory(self, id: str) -> Path:
         return self.nodes / id
 
-    def publish(self, description: dict[str, Any]) -> None:
+    def write_description(self, description: dict[str, Any]) -> None:
         write_atomically(self.cluster_file, (json.dumps(description, indent=2) + "\n").encode(), mode=0o644)
 
-    def described(self) -> "Description":
+    def read_description(self) -> "ClusterDescription":
         try:
             fields = json.loads(self.cluster_file.read_text())
         except FileNotFoundError:
@@ -88,6 +88,6 @@ class Layout:
         except (OSError, ValueError, RecursionError) as error:
             raise Refused(f"cannot read {self.cluster_file}: {error}") from error
         try:
-            return Description.of(fields)
+            return ClusterDescription.parse(fields)
         except (KeyError, TypeError, ValueError, Refused, AttributeError, OverflowError):
-            raise Refused(f"{self.cluster_file} is damaged: 'holdfast up --dir {self.directory}' writes it anew") from None
+            raise Refused(f"{self.cluster_file} is damaged: 'holdfast up --dir {self.directory}' writes it again") from None

@@ -1,7 +1,7 @@
-"""Starts a local cluster and keeps it alive until it is told to stop.
+"""Supervisor of a local cluster: starts its processes and restarts them until it is stopped.
 
-Everything is started from the main thread and tied to it: when this process ends, even by SIGKILL, the kernel ends the
-ZooKeeper servers and asks the nodes to stop.
+All processes are children of the main thread and receive a parent-death signal: when this process ends, even by SIGKILL, the
+kernel kills the ZooKeeper servers and sends SIGTERM to the nodes.
 """
 
 import contextlib
@@ -15,23 +15,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.local.directory_layout import CLUSTER, Layout
+from holdfast.local.directory_layout import CLUSTER_NAME, DirectoryLayout
 from holdfast.local.local_node import LocalNode
-from holdfast.local.process_identity import ProcessName
-from holdfast.node.drain import evacuate
-from holdfast.node.guard import FINAL_EXIT
-from holdfast.zk.embedded import Ensemble, Server, Settings
+from holdfast.local.process_identity import ProcessIdentity
+from holdfast.model.plural import format_count
+from holdfast.node.drain import drain_runners
+from holdfast.node.guard import CANNOT_RUN_EXIT_CODE
+from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer
 
 RESTART_S = 1.0
 RESTART_S_MAX = 5.0
 HEALTHY_S = 5.0
-READY_S = 90.0
-EVACUATE_S = 8.0
+READY_TIMEOUT_S = 90.0
+DRAIN_TIMEOUT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What `holdfast up` was asked for."""
+class LocalClusterOptions:
+    """Options of `holdfast up`."""
 
     nodes: int = 1
     zookeepers: int | None = None
@@ -40,150 +41,156 @@ class Wish:
     accept_zookeeper: bool = False
 
 
-class _Restart:
-    """When something that died is due again: about a second later, and longer if it keeps dying."""
+class _RestartTimer:
+    """Restart delay of one process: one second, and up to five seconds if the process keeps dying."""
 
     def __init__(self) -> None:
         self._due_at: float | None = None
-        self._born_at = 0.0
+        self._started_at = 0.0
         self._delay_s = RESTART_S
 
-    def born(self, now: float) -> None:
-        self._born_at, self._due_at = now, None
+    def record_start(self, now: float) -> None:
+        self._started_at, self._due_at = now, None
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         if self._due_at is None:
-            self._delay_s = RESTART_S if now - self._born_at > HEALTHY_S else min(self._delay_s * 1.5, RESTART_S_MAX)
+            self._delay_s = RESTART_S if now - self._started_at > HEALTHY_S else min(self._delay_s * 1.5, RESTART_S_MAX)
             self._due_at = now + self._delay_s
         return now >= self._due_at
 
 
 class LocalCluster:
-    def __init__(self, layout: Layout, wish: Wish, say: Callable[[str], None]) -> None:
+    def __init__(self, layout: DirectoryLayout, options: LocalClusterOptions, report: Callable[[str], None]) -> None:
         self._layout = layout
-        self._say = say
-        self._settings = Settings(faults=wish.faults)
-        self._ensemble = Ensemble(layout.zookeeper, size=wish.zookeepers, settings=self._settings)
+        self._report = report
+        self._settings = ServerSettings(faults=options.faults)
+        self._ensemble = EmbeddedEnsemble(layout.zookeeper, size=options.zookeepers, settings=self._settings)
         self._nodes = [
             LocalNode(
                 f"n{number}",
-                layout.node(f"n{number}"),
+                layout.node_directory(f"n{number}"),
                 storage=layout.storage,
                 archives=layout.archives,
                 connectors=layout.connectors,
-                slots=wish.slots,
+                slots=options.slots,
                 tick_ms=self._settings.tick_ms,
                 sync_limit=self._settings.sync_limit_ticks,
-                accept_zookeeper=wish.accept_zookeeper,
+                accept_zookeeper=options.accept_zookeeper,
             )
-            for number in range(1, wish.nodes + 1)
+            for number in range(1, options.nodes + 1)
         ]
-        things: list[Server | LocalNode] = [*self._ensemble.servers, *self._nodes]
-        self._restarts = {thing: _Restart() for thing in things}
+        processes: list[ZooKeeperServer | LocalNode] = [*self._ensemble.servers, *self._nodes]
+        self._restarts = {process: _RestartTimer() for process in processes}
         self._ready = False
-        self._described: dict[str, Any] | None = None
+        self._published: dict[str, Any] | None = None
 
     def start(self) -> None:
         now = time.monotonic()
         try:
             self._layout.storage.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Refused(f"cannot make {self._layout.storage}: {error.strerror}") from error
+            raise Refused(f"cannot create {self._layout.storage}: {error.strerror}") from error
         for note in self._ensemble.start():
-            self._say(note)
+            self._report(note)
         for node in self._nodes:
-            node.start(self._ensemble.connect)
+            node.start(self._ensemble.connect_string)
         for restart in self._restarts.values():
-            restart.born(now)
-        self.publish()
+            restart.record_start(now)
+        self.write_cluster_file()
 
     def wait_ready(self) -> None:
-        """Until ZooKeeper serves and one node leads. Says what it waits for; raises a sentence if it cannot come."""
-        give_up_at = time.monotonic() + READY_S
-        self._say(f"starting {len(self._ensemble.servers)} ZooKeeper server(s) and {len(self._nodes)} node(s)")
-        self._ensemble.wait_ready(READY_S)
-        self._say("ZooKeeper is ready")
+        """Wait until ZooKeeper serves, all nodes are registered and one of them leads. Report each step.
+
+        Raises Refused if a node cannot run, and Unavailable on timeout.
+        """
+        give_up_at = time.monotonic() + READY_TIMEOUT_S
+        servers, nodes = len(self._ensemble.servers), len(self._nodes)
+        self._report(f"starting {format_count(servers, 'ZooKeeper server')} and {format_count(nodes, 'node')}")
+        self._ensemble.wait_ready(READY_TIMEOUT_S)
+        self._report("ZooKeeper is ready")
         while True:
-            self.publish()
+            self.write_cluster_file()
             for node in self._nodes:
                 if node.exit_code is not None:
                     raise Refused(f"node {node.id} ended: {node.last_problem()}")
-            answers = [_ask(node) for node in self._nodes]
+            answers = [_fetch_status(node) for node in self._nodes]
             leaders = [answer["id"] for answer in answers if answer.get("leading")]
             if leaders and all(answer.get("registered") for answer in answers):
                 self._ready = True
-                self.publish()
-                self._say(f"{leaders[0]} leads")
+                self.write_cluster_file()
+                self._report(f"{leaders[0]} leads")
                 return
             if time.monotonic() > give_up_at:
-                late = min(zip(self._nodes, answers, strict=True), key=lambda pair: bool(pair[1].get("registered")))[0]
-                raise Unavailable(f"node {late.id} has not joined after {READY_S:g} s: {late.last_problem()}")
+                missing = min(zip(self._nodes, answers, strict=True), key=lambda pair: bool(pair[1].get("registered")))[0]
+                raise Unavailable(f"node {missing.id} has not joined after {READY_TIMEOUT_S:g} s: {missing.last_problem()}")
             time.sleep(0.05)
 
-    def tend(self) -> None:
-        """Start again what died, and keep `cluster.json` current."""
+    def restart_dead_processes(self) -> None:
+        """Restart dead processes and update `cluster.json`."""
         now = time.monotonic()
-        for thing, restart in self._restarts.items():
-            if thing.running or not restart.due(now):
+        for process, restart in self._restarts.items():
+            if process.running or not restart.is_due(now):
                 continue
-            what = f"ZooKeeper server {thing.id}" if isinstance(thing, Server) else f"node {thing.id}"
-            why = thing.exit_hint() if isinstance(thing, Server) else _why(thing)
-            self._say(f"{what} has died{': ' if why else ''}{why}; starting it again")
+            name = f"ZooKeeper server {process.id}" if isinstance(process, ZooKeeperServer) else f"node {process.id}"
+            reason = process.exit_reason() if isinstance(process, ZooKeeperServer) else _exit_reason(process)
+            self._report(f"{name} died{': ' if reason else ''}{reason}; restarting it")
             try:
-                thing.start() if isinstance(thing, Server) else thing.start(self._ensemble.connect)
+                process.start() if isinstance(process, ZooKeeperServer) else process.start(self._ensemble.connect_string)
             except Refused as error:
-                self._say(str(error))
-            restart.born(now)
-        self.publish()
+                self._report(str(error))
+            restart.record_start(now)
+        self.write_cluster_file()
 
     def stop(self) -> None:
         with contextlib.ExitStack() as stack:
             stack.callback(self._ensemble.stop)
             for node in self._nodes:
                 node.terminate()
-            # After the nodes, or they would start again what ends; before ZooKeeper, which has to be told.
-            stack.callback(self._evacuate)
+            # After the nodes have stopped, or they would restart the jobs; before ZooKeeper stops, so that leases are released.
+            stack.callback(self._drain_nodes)
             for node in self._nodes:
                 stack.callback(node.stop)
         self._ready = False
-        self.publish()
+        self.write_cluster_file()
 
-    def _evacuate(self) -> None:
-        ended = sum(evacuate(node.directory, within_s=EVACUATE_S) for node in self._nodes)
-        if ended:
-            self._say(f"{ended} running {'job' if ended == 1 else 'jobs'} ended; 'holdfast up' starts them again")
+    def _drain_nodes(self) -> None:
+        drained = sum(drain_runners(node.directory, timeout_s=DRAIN_TIMEOUT_S) for node in self._nodes)
+        if drained:
+            self._report(
+                f"stopped {format_count(drained, 'running job')}; 'holdfast up' starts {'it' if drained == 1 else 'them'} again"
+            )
 
-    def publish(self) -> None:
-        own = ProcessName.of(os.getpid())
-        described = {
-            "connect": self._ensemble.connect,
-            "cluster": CLUSTER,
+    def write_cluster_file(self) -> None:
+        identity = ProcessIdentity.read(os.getpid())
+        description = {
+            "connect": self._ensemble.connect_string,
+            "cluster": CLUSTER_NAME,
             "ready": self._ready,
-            "supervisor": {"pid": os.getpid(), "started": own.started if own else 0},
-            "nodes": [node.described() for node in self._nodes],
+            "supervisor": {"pid": os.getpid(), "started": identity.started if identity else 0},
+            "nodes": [node.describe() for node in self._nodes],
             "zookeepers": [
                 {"id": str(server.id), "pid": server.pid, "client_port": server.client_port, "log": str(server.log)}
                 for server in self._ensemble.servers
             ],
         }
-        if described != self._described or not self._layout.cluster_file.exists():
+        if description != self._published or not self._layout.cluster_file.exists():
             try:
-                self._layout.publish(described)
+                self._layout.write_description(description)
             except OSError as error:
-                if self._described is not None:
-                    self._say(f"cannot write {self._layout.cluster_file}: {error.strerror}")
-                    self._described = None
+                if self._published is not None:
+                    self._report(f"cannot write {self._layout.cluster_file}: {error.strerror}")
+                    self._published = None
                 return
-            self._described = described
+            self._published = description
 
 
-def _why(node: LocalNode) -> str:
-    return node.last_problem() if node.exit_code == FINAL_EXIT else ""
+def _exit_reason(node: LocalNode) -> str:
+    return node.last_problem() if node.exit_code == CANNOT_RUN_EXIT_CODE else ""
 
 
-def _ask(node: LocalNode) -> dict[str, Any]:
-    """What the node says of itself; nothing if it does not answer."""
-    api = node.described()["api"]
+def _fetch_status(node: LocalNode) -> dict[str, Any]:
+    """Return the node's answer to `/v1/node`, or an empty dict if it does not answer."""
+    api = node.describe()["api"]
     if api is None:
         return {}
     try:
@@ -195,8 +202,8 @@ def _ask(node: LocalNode) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def owned(layout: Layout) -> Iterator[None]:
-    """One supervisor per directory."""
+def lock_directory(layout: DirectoryLayout) -> Iterator[None]:
+    """Hold the lock that allows one supervisor per directory."""
     try:
         layout.directory.mkdir(parents=True, exist_ok=True)
         lock = layout.lock.open("a+")
@@ -207,19 +214,22 @@ def owned(layout: Layout) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(
-                f"a cluster is already running in {layout.directory}; 'holdfast down --dir {layout.directory}' ends it"
+                f"a cluster is already running in {layout.directory}; 'holdfast down --dir {layout.directory}' stops it"
             ) from None
-        own = ProcessName.of(os.getpid())
-        lock.truncate(0)
-        lock.write(json.dumps({"pid": os.getpid(), "started": own.started if own else 0}))
-        lock.flush()
+        identity = ProcessIdentity.read(os.getpid())
+        try:
+            lock.truncate(0)
+            lock.write(json.dumps({"pid": os.getpid(), "started": identity.started if identity else 0}))
+            lock.flush()
+        except OSError as error:
+            raise Refused(f"cannot write to {layout.lock}: {error.strerror}") from error
         yield
 
 
-def supervisor_of(layout: Layout) -> ProcessName | None:
-    """The process that holds the directory, by its own account; None if it left none."""
+def read_supervisor(layout: DirectoryLayout) -> ProcessIdentity | None:
+    """Return the supervisor that the lock file names, or None."""
     try:
         fields = json.loads(layout.lock.read_text())
-        return ProcessName(int(fields["pid"]), int(fields["started"]))
+        return ProcessIdentity(int(fields["pid"]), int(fields["started"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

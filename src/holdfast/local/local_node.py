@@ -1,4 +1,4 @@
-"""One node of a local cluster: its configuration, its guard's process, and what both say of themselves."""
+"""Node of a local cluster: its configuration, its guard process, and the state files of guard and agent."""
 
 import json
 import signal
@@ -10,10 +10,10 @@ from typing import Any
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
-from holdfast.local.directory_layout import CLUSTER
-from holdfast.node.guard import STOP_S
-from holdfast.zk.embedded import tethered
-from holdfast.zk.embedded.ports import LOOPBACK, Ports, taken
+from holdfast.local.directory_layout import CLUSTER_NAME
+from holdfast.node.guard import STOP_TIMEOUT_S
+from holdfast.zk.embedded import with_parent_death_signal
+from holdfast.zk.embedded.ports import LOOPBACK, Ports, is_port_taken
 
 LOG_BYTES_MAX = 10 * 1024 * 1024
 SESSION_TIMEOUT_S = 10
@@ -58,7 +58,7 @@ class LocalNode:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             config = self.directory / "node.toml"
-            write_atomically(config, self._configuration(connect, config).encode())
+            write_atomically(config, self._config_toml(connect, config).encode())
             log = self.directory / "node.log"
             if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
                 log.replace(log.with_suffix(".log.1"))
@@ -77,18 +77,18 @@ class LocalNode:
         command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self.directory), *agent]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                tethered(command, signal.SIGTERM),
+                with_parent_death_signal(command, signal.SIGTERM),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
 
-    def _configuration(self, connect: str, last: Path) -> str:
+    def _config_toml(self, connect: str, previous_config: Path) -> str:
         return "\n".join(
             [
                 "[cluster]",
-                f'name = "{CLUSTER}"',
+                f'name = "{CLUSTER_NAME}"',
                 f'connect = "{connect}"',
                 f"storage = {json.dumps(str(self._storage), ensure_ascii=False)}",
                 "[node]",
@@ -97,7 +97,7 @@ class LocalNode:
                 f"slots = {self._slots}",
                 f"archives = {json.dumps(str(self._archives.absolute()), ensure_ascii=False)}",
                 f"connectors = {json.dumps(str(self._connectors.absolute()), ensure_ascii=False)}",
-                f'api = "{LOOPBACK}:{self._api_port(last)}"',
+                f'api = "{LOOPBACK}:{self._api_port(previous_config)}"',
                 "[zookeeper]",
                 f"session_timeout_s = {SESSION_TIMEOUT_S}",
                 f"tick_s = {self._tick_ms / 1000}",
@@ -109,22 +109,22 @@ class LocalNode:
         )
 
     @staticmethod
-    def _api_port(last: Path) -> int:
-        """The same as last time, as long as nobody else has taken it."""
+    def _api_port(previous_config: Path) -> int:
+        """Return the port of the previous configuration if it is still free, else a new one."""
         try:
-            port = int(str(tomllib.loads(last.read_text())["node"]["api"]).rpartition(":")[2])
+            port = int(str(tomllib.loads(previous_config.read_text())["node"]["api"]).rpartition(":")[2])
         except (OSError, ValueError, KeyError, TypeError):
             return Ports.pick().client
-        return port if 0 < port < 65536 and not taken(port) else Ports.pick().client
+        return port if 0 < port < 65536 and not is_port_taken(port) else Ports.pick().client
 
     def stop(self) -> None:
-        """The guard gets the time it needs to stop its agent. If it is killed, its agent ends by itself."""
+        """Stop the guard, giving it time to stop its agent. An agent whose guard is killed exits by itself."""
         if self._process is None:
             return
         if self.running:
             self._process.terminate()
             try:
-                self._process.wait(STOP_S + 3)
+                self._process.wait(STOP_TIMEOUT_S + 3)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -133,7 +133,7 @@ class LocalNode:
         if self._process is not None and self.running:
             self._process.terminate()
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         guard, agent = _read(self.directory / "guard.json"), _read(self.directory / "agent.json")
         agent_pid = guard.get("agent_pid")
         return {
@@ -144,7 +144,7 @@ class LocalNode:
         }
 
     def last_problem(self) -> str:
-        """The last sentence that the agent left in its log before it gave up."""
+        """Return the last problem in the node's log since its start."""
         try:
             with (self.directory / "node.log").open(errors="replace") as log:
                 log.seek(self._log_start)
@@ -158,7 +158,7 @@ class LocalNode:
                     return str(event["problem"])
             except (ValueError, KeyError, TypeError):
                 continue
-        return f"it says nothing; see {self.directory / 'node.log'}"
+        return f"its log names no problem; see {self.directory / 'node.log'}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Processes named by pid and start time: a pid alone may be somebody else's by now."""
+"""Identity of a process: pid and start time. A pid alone may have been reused for another process."""
 
 import os
 import signal
@@ -7,33 +7,36 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessName:
+class ProcessIdentity:
     pid: int
     started: int
-    """Clock ticks after boot, from /proc."""
+    """Start time in clock ticks after boot, from /proc."""
 
     @classmethod
-    def of(cls, pid: int) -> "ProcessName | None":
-        """None if there is no such process, or only a dead one that nobody has waited for."""
+    def read(cls, pid: int) -> "ProcessIdentity | None":
+        """Return the identity of a running process; None if it does not exist or is a zombie."""
         try:
-            # The command's name stands in brackets and may hold anything; the fields after it are plain.
+            # The command name is in parentheses and may contain any character; the fields after it do not.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except (OSError, ValueError):
             return None
         return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
 
     @property
-    def alive(self) -> bool:
-        return ProcessName.of(self.pid) == self
+    def is_alive(self) -> bool:
+        return ProcessIdentity.read(self.pid) == self
 
-    def send(self, number: signal.Signals) -> bool:
-        """Whether the process was there to get it. By a descriptor, so that the pid cannot change hands in between."""
+    def send_signal(self, number: signal.Signals) -> bool:
+        """Send a signal. Return False if the process has ended.
+
+        A pidfd prevents the signal from reaching another process that reuses the pid.
+        """
         try:
             descriptor = os.pidfd_open(self.pid)
         except (OSError, OverflowError):
-            return False  # gone, or no pid at all
+            return False  # ended, or not a valid pid
         try:
-            if not self.alive:
+            if not self.is_alive:
                 return False
             signal.pidfd_send_signal(descriptor, number)
         except ProcessLookupError:

@@ -1,1 +1,1 @@
-"""The nouns of Holdfast and how they are written down. Pure: no clock, no randomness, no I/O, no logging."""
+"""Domain types of Holdfast and their encoding. Pure: no clock, no randomness, no I/O, no logging."""

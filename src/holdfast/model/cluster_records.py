@@ -1,4 +1,4 @@
-"""What nodes and leaders write into znodes about themselves."""
+"""Znode records of nodes and leaders."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from holdfast.model.identifiers import Epoch, NodeId
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """Who won the epoch. The number itself is the version of the znode, which no data can change."""
+    """Winner of an epoch. The epoch number is the version of the znode, which is independent of its bytes."""
 
     leader: NodeId
     contender: str
 
 
 @dataclass(frozen=True, slots=True)
-class BeatRecord:
-    """The leader's sign of life. The count is the version of the znode."""
+class HeartbeatRecord:
+    """Heartbeat of the leader. The number of heartbeats is the version of the znode."""
 
     leader: NodeId
     epoch: Epoch
@@ -32,12 +32,12 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRecord:
-    """Why a job was set aside, and the bytes that could not be read."""
+    """Reason for a quarantine, with the bytes that could not be read."""
 
     reason: str
     part: str
-    """Which part of the job could not be read; empty if one is missing or was put back by hand."""
+    """Part of the job that could not be read; empty if a part is missing or the job was restored by hand."""
     wall: float
     epoch: Epoch
     original: str
-    """That part as it was, in Base64."""
+    """Original bytes of that part, in Base64."""

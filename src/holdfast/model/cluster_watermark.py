@@ -1,29 +1,29 @@
-"""How far a cluster had come when it was last seen.
+"""Watermark of a cluster: the highest epoch and heartbeat that a node has seen.
 
-A ZooKeeper that lost its data, or was restored from an old copy, looks healthy. What a node remembers of it is the only
-witness, so a node compares and does not take part until a person has accepted the step back.
+A ZooKeeper ensemble that lost its data, or was restored from an old backup, looks healthy. A node can notice this only by
+comparing with its own watermark. It then takes no part in the cluster until an operator accepts the older state.
 """
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ClusterWatermark:
     cluster_id: str
-    """Made from the creation of the `epoch` znode, which is never deleted: another id is another data set."""
+    """Derived from the creation of the `epoch` znode, which is never deleted. A different id means different data."""
     epoch: int
     beat: int
 
-    def objection_to(self, now: "Sighting | None") -> str | None:
-        """Why `now` cannot be the same ZooKeeper later on; None if it can."""
-        if now is None:
+    def mismatch_with(self, current: "ClusterWatermark | None") -> str | None:
+        """Return why `current` is not a later state of the same cluster, or None if it is."""
+        if current is None:
             return f"ZooKeeper came back empty: this node has seen epoch {self.epoch} of this cluster"
-        if now.cluster_id != self.cluster_id:
-            return f"ZooKeeper came back with another cluster ({now.cluster_id}, not {self.cluster_id})"
-        # Each by itself: on an old copy others may have gone on, and taken later epochs with fewer beats.
-        if now.epoch < self.epoch or now.beat < self.beat:
+        if current.cluster_id != self.cluster_id:
+            return f"ZooKeeper came back with another cluster ({current.cluster_id}, not {self.cluster_id})"
+        # Compared separately: nodes that continue on an old backup reach later epochs with fewer heartbeats.
+        if current.epoch < self.epoch or current.beat < self.beat:
             return (
-                f"ZooKeeper came back older: epoch {now.epoch} beat {now.beat}, "
+                f"ZooKeeper came back older: epoch {current.epoch} beat {current.beat}, "
                 f"but this node has seen epoch {self.epoch} beat {self.beat}"
             )
         return None

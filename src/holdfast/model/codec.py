@@ -1,7 +1,7 @@
-"""Records as bytes and back: JSON, shaped by the dataclasses themselves.
+"""Encoding of dataclasses as JSON records, with a schema number.
 
-Strict on the way in: a field that is missing, or of another type than it says, is garbage, because somebody would act on it.
-Fields that are not known are passed over, so that a later version may add some without a new schema.
+Decoding is strict: a missing field, or a field of the wrong type, makes the record malformed. Unknown fields are ignored, so
+that a later version can add fields without a new schema.
 """
 
 import dataclasses
@@ -16,15 +16,15 @@ from typing import Any, TypeVar, Union
 from holdfast.errors import Refused
 
 SCHEMA = 1
-"""The newest schema that this version reads and writes."""
+"""Newest schema that this version reads and writes."""
 EXCERPT_BYTES = 40
 
 Record = TypeVar("Record")
-Shaper = Callable[[Any], Any]
-"""Made once for each type: to look at types again for each value would cost ten times as much as to read the JSON."""
+Converter = Callable[[Any], Any]
+"""Function from a JSON value to a Python value. Created once per type: inspecting types is slower than parsing JSON."""
 
 
-class Garbage(Refused):
+class MalformedRecord(Refused):
     """The bytes are not a record."""
 
 
@@ -32,8 +32,15 @@ class NewerSchema(Refused):
     """The record was written by a later version of Holdfast."""
 
 
-class _Misshapen(Exception):
-    """A value does not have the shape that its type asks for; the arguments name the field, from the outside in."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnreadableRecord:
+    """Placeholder for a record whose bytes cannot be decoded."""
+
+    reason: str
+
+
+class _WrongType(Exception):
+    """A value of the wrong type. The arguments are the path of the field, outermost first."""
 
 
 def encode(record: Any, *, schema: int = SCHEMA) -> bytes:
@@ -41,132 +48,134 @@ def encode(record: Any, *, schema: int = SCHEMA) -> bytes:
 
 
 def decode(kind: type[Record], data: bytes, *, where: str) -> Record:
-    """Raises Garbage or NewerSchema, whose text names `where` the bytes came from."""
+    """Decode a record. Raise MalformedRecord or NewerSchema; the message names `where`, the origin of the bytes."""
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Garbage(f"{where} holds {len(data)} bytes that are not a record: {_excerpt(data)}") from error
+        raise MalformedRecord(f"{where} holds {len(data)} bytes that are not a record: {_excerpt(data)}") from error
     schema = fields.get("schema") if isinstance(fields, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool):
-        raise Garbage(f"{where} holds something that is not a record: {_excerpt(data)}")
+        raise MalformedRecord(f"{where} holds JSON that is not a record: {_excerpt(data)}")
     if schema > SCHEMA:
         raise NewerSchema(
-            f"{where} was written by a later Holdfast (schema {schema}, this one knows {SCHEMA}): upgrade this node"
+            f"{where} was written by a later Holdfast (schema {schema}, this one reads up to {SCHEMA}): upgrade this node"
         )
     try:
-        record: Record = _dataclass(typing.cast(type, kind))(fields)
-    except _Misshapen as error:
-        raise Garbage(f"{where} holds a record without a usable '{'.'.join(error.args)}': {_excerpt(data)}") from error
+        record: Record = _dataclass_converter(typing.cast(type, kind))(fields)
+    except _WrongType as error:
+        raise MalformedRecord(
+            f"{where} holds a record whose field '{'.'.join(error.args)}' is missing or has the wrong type: {_excerpt(data)}"
+        ) from error
     return record
 
 
-def _shaper(kind: Any) -> Shaper:
-    """Makes, from what JSON gave, a value as this type asks for it."""
-    kind = getattr(kind, "__supertype__", kind)  # a NewType is what it was made from
+def _converter(kind: Any) -> Converter:
+    """Return the function that converts a JSON value to this type."""
+    kind = getattr(kind, "__supertype__", kind)  # a NewType converts like its base type
     if dataclasses.is_dataclass(kind):
-        return _dataclass(typing.cast(type, kind))
+        return _dataclass_converter(typing.cast(type, kind))
     origin = typing.get_origin(kind)
     if origin in (Union, types.UnionType):
-        return _optional(kind)
+        return _optional_converter(kind)
     if origin is tuple:
-        return _tuple(typing.get_args(kind))
+        return _tuple_converter(typing.get_args(kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _enum(kind)
+        return _enum_converter(kind)
     if kind is str:
-        return _text
+        return _to_text
     if kind is float:
-        return _float
-    return _scalar(kind)
+        return _to_float
+    return _scalar_converter(kind)
 
 
-def _scalar(kind: Any) -> Shaper:
-    def shape(value: Any) -> Any:
+def _scalar_converter(kind: Any) -> Converter:
+    def convert(value: Any) -> Any:
         if type(value) is not kind:
-            raise _Misshapen
+            raise _WrongType
         return value
 
-    return shape
+    return convert
 
 
-def _float(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if type(value) is float:
         return value
     if type(value) is not int:
-        raise _Misshapen
+        raise _WrongType
     try:
         return float(value)
     except OverflowError:
-        raise _Misshapen from None
+        raise _WrongType from None
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if type(value) is not str:
-        raise _Misshapen
+        raise _WrongType
     if not value.isascii():
         try:
             value.encode()
-        except UnicodeEncodeError:  # JSON can spell halves of characters, which nobody can print
-            raise _Misshapen from None
+        except UnicodeEncodeError:  # JSON allows lone surrogates, which cannot be encoded
+            raise _WrongType from None
     return value
 
 
 @functools.cache
-def _dataclass(kind: type) -> Shaper:
+def _dataclass_converter(kind: type) -> Converter:
     hints = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
     fields = tuple(
-        (field.name, _shaper(hints[field.name]), field.default is missing and field.default_factory is missing)
+        (field.name, _converter(hints[field.name]), field.default is missing and field.default_factory is missing)
         for field in dataclasses.fields(kind)
     )
 
-    def shape(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _Misshapen
+            raise _WrongType
         values = {}
-        for name, shaper, required in fields:
+        for name, converter, required in fields:
             if name in value:
                 try:
-                    values[name] = shaper(value[name])
-                except _Misshapen as error:
-                    raise _Misshapen(name, *error.args) from None
+                    values[name] = converter(value[name])
+                except _WrongType as error:
+                    raise _WrongType(name, *error.args) from None
             elif required:
-                raise _Misshapen(name)
+                raise _WrongType(name)
         return kind(**values)
 
-    return shape
+    return convert
 
 
-def _optional(kind: Any) -> Shaper:
-    """Of the unions, only `X | None` is used in records."""
+def _optional_converter(kind: Any) -> Converter:
+    """Support `X | None`, the only union that records use."""
     (other,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
-    shaper = _shaper(other)
-    return lambda value: None if value is None else shaper(value)
+    converter = _converter(other)
+    return lambda value: None if value is None else converter(value)
 
 
-def _tuple(items: tuple[Any, ...]) -> Shaper:
-    shapers = tuple(_shaper(item) for item in items if item is not Ellipsis)
-    endless = len(items) == 2 and items[1] is Ellipsis
+def _tuple_converter(items: tuple[Any, ...]) -> Converter:
+    converters = tuple(_converter(item) for item in items if item is not Ellipsis)
+    variable_length = len(items) == 2 and items[1] is Ellipsis
 
-    def shape(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if not isinstance(value, list):
-            raise _Misshapen
-        if endless:
-            return tuple(map(shapers[0], value))
-        if len(shapers) != len(value):
-            raise _Misshapen
-        return tuple(shaper(part) for shaper, part in zip(shapers, value, strict=True))
+            raise _WrongType
+        if variable_length:
+            return tuple(map(converters[0], value))
+        if len(converters) != len(value):
+            raise _WrongType
+        return tuple(converter(part) for converter, part in zip(converters, value, strict=True))
 
-    return shape
+    return convert
 
 
-def _enum(kind: type[enum.Enum]) -> Shaper:
-    def shape(value: Any) -> Any:
+def _enum_converter(kind: type[enum.Enum]) -> Converter:
+    def convert(value: Any) -> Any:
         try:
             return kind(value)
         except ValueError:
-            raise _Misshapen from None
+            raise _WrongType from None
 
-    return shape
+    return convert
 
 
 def _excerpt(data: bytes) -> str:

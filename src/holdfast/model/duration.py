@@ -1,4 +1,4 @@
-"""Durations as people write them: 500ms, 10s, 5m, 1h, 2d; a bare number is seconds."""
+"""Durations in text form: 500ms, 10s, 5m, 1h, 2d; a bare number means seconds."""
 
 import re
 
@@ -10,7 +10,7 @@ _LENGTH_MAX = 12
 
 
 def parse_duration(text: str) -> float:
-    """In seconds."""
+    """Return the duration in seconds. Raise Refused if the text is not a duration."""
     match = _DURATION.fullmatch(text)
     if match is None or len(text) > _LENGTH_MAX:
         raise Refused(f"'{text}' is not a duration such as 10s, 5m or 1h")

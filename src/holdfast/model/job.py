@@ -1,95 +1,95 @@
-"""A job: what was asked for, how it stands, and what the processes that run it say."""
+"""Records of a job: spec, desired state, current state, lease and report."""
 
 import enum
 from dataclasses import dataclass, field
 
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
-from holdfast.model.restart_strategy import Failures
-from holdfast.model.versions import FIRST, TRIAL_S, Versions
+from holdfast.model.restart_strategy import FailureHistory
+from holdfast.model.versions import FIRST_VERSION, TRIAL_S, Versions
 
 NO_ATTEMPT = Attempt(0)
-NO_FAILURES = Failures()
-FIRST_VERSIONS = Versions()
+NO_FAILURES = FailureHistory()
+INITIAL_VERSIONS = Versions()
 EVENTS_MAX = 20
-"""How many changes are kept with the job itself. Each node's event log has them all."""
+"""Events kept in the job's state. The event logs of the nodes keep all of them."""
 
 
 class Desired(enum.StrEnum):
     RUN = "run"
     STOP = "stop"
     CANCEL = "cancel"
-    """Absorbing: nothing follows it."""
+    """Absorbing: a cancelled job can neither be run nor stopped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What people want of a job. The version of its znode is the number of their last word."""
+class DesiredRecord:
+    """Last request of the users for a job. The version of its znode is the number of the request."""
 
     desired: Desired
     force: bool = False
-    """The next attempt may start anywhere: a person knows that the last one is dead."""
-    version: int = FIRST
-    """Of the spec."""
+    """The next attempt may start on any node: the user has confirmed that the previous one is dead."""
+    version: int = FIRST_VERSION
+    """Requested version of the spec."""
     trial_s: float = TRIAL_S
-    """How long a new version may take to its first batch, before the last one comes back."""
+    """Seconds a new version may take to its first batch before the job returns to the previous version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What was submitted. It never changes; an upgrade adds another version beside it."""
+    """Submitted program and its options. A spec never changes; an upgrade adds another version."""
 
     name: str
     script: str
-    """The file's name, for people; its content is the blob."""
+    """File name, for display. The content is stored as a blob."""
     blob: str
-    """The content's SHA-256."""
+    """SHA-256 of the script, the name of its blob."""
     restart: str = "exponential"
     slots: int = 1
     arguments: tuple[str, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
     py_files: tuple[tuple[str, str], ...] = ()
-    """Names and blobs."""
+    """Pairs of file name and blob."""
     by: str = ""
-    """Who wanted it so: user and machine, for people."""
+    """User and machine that submitted this version, for display."""
     ancestors: tuple[str, ...] = ()
-    """The jobs whose checkpoint it goes on from, the newest first. What they wrote it may continue."""
+    """Jobs whose checkpoint this job continues, newest first. The job may also continue their output."""
 
 
 class Ending(enum.StrEnum):
-    """How an attempt ended."""
+    """Cause of the end of an attempt."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
-    """At a batch boundary, as asked."""
+    """Stopped at a batch boundary, as requested."""
     FAILED = "failed"
-    """The user's code."""
+    """The user's code failed."""
     KILLED = "killed"
     OUT_OF_MEMORY = "out of memory"
     UNSTARTABLE = "unstartable"
-    """The driver could not even be started: a blob is missing, a script is no Python."""
+    """The driver could not be started, for example because a blob is missing or the script is not valid Python."""
     LOST = "lost"
-    """The lease or the node was lost. Nobody's fault but the infrastructure's."""
+    """The lease or the node was lost: a failure of the infrastructure, not of the job."""
     DATA_LOSS = "data loss"
     CHECKPOINT_CONFLICT = "checkpoint conflict"
-    """The checkpoint belongs to somebody else, or a second driver wrote to it."""
+    """The checkpoint belongs to another job, or a second driver wrote to it."""
     CHECKPOINT_DAMAGED = "checkpoint damaged"
-    """Something in the checkpoint is missing or not what it was: nothing was started from it."""
+    """A part of the checkpoint is missing or has changed, so no driver was started."""
     OUTPUT_CONFLICT = "output conflict"
-    """A sink would not write: the output belongs to somebody else, or is not as this job has left it."""
+    """A sink refused to write: the output belongs to another job, or was changed since this job wrote it."""
 
     @property
-    def blames_the_job(self) -> bool:
+    def is_job_failure(self) -> bool:
         return self in (Ending.FAILED, Ending.KILLED, Ending.OUT_OF_MEMORY)
 
     @property
-    def about_the_checkpoint(self) -> bool:
-        """Said instead of running. A person may have mended it by the time of the next attempt, which looks for itself."""
+    def concerns_checkpoint(self) -> bool:
+        """True if the checkpoint prevented the start. The next attempt checks again: the checkpoint may be repaired by then."""
         return self in (Ending.CHECKPOINT_CONFLICT, Ending.CHECKPOINT_DAMAGED)
 
     @property
-    def needs_a_person(self) -> bool:
-        return self in (Ending.DATA_LOSS, Ending.OUTPUT_CONFLICT) or self.about_the_checkpoint
+    def requires_operator(self) -> bool:
+        return self in (Ending.DATA_LOSS, Ending.OUTPUT_CONFLICT) or self.concerns_checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,67 +100,69 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a streaming job has come."""
+    """Progress of a streaming job."""
 
     batch_id: int | None = None
     rows_per_second: float | None = None
     offsets: tuple[str, ...] = ()
-    """One for each source, as Spark writes them: JSON."""
+    """JSON of the offsets of each source, as Spark reports them."""
     lag: tuple[str, ...] = ()
-    """For each Kafka source how many records it is behind, by topic and partition, in the same way."""
+    """JSON of the number of unread records by topic and partition, for each Kafka source."""
+    offset_queries: tuple[str, ...] = ()
+    """Label of the query of each entry in `offsets`. Empty if the runner's version does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """While it exists the attempt is alive. Each heartbeat writes it, so it also carries what changes all the time."""
+    """Proof that an attempt is alive, in an ephemeral znode. Each heartbeat writes it, so it also carries the progress."""
 
     attempt: Attempt
     node: NodeId
     nonce: str = ""
     runner_pid: int = 0
     driver_pid: int | None = None
-    """None until the driver is started."""
+    """Process id of the driver, or None before its start."""
     progress: Progress | None = None
     note: str = ""
-    """As in the report."""
+    """Note for the user, as in the report."""
 
     @property
     def reason(self) -> str:
-        """Why the job is said to run."""
+        """Reason of the phase RUNNING."""
         return f"attempt {self.attempt} runs on {self.node}" + (f"; {self.note}" if self.note else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the runner of an attempt says, and what its node certifies after it."""
+    """Report of the runner about its attempt, with the death certificate that its node adds."""
 
     attempt: Attempt
     node: NodeId
     started: float
-    """Wall time."""
+    """Wall time of the start."""
     nonce: str = ""
-    """Which runner of this attempt it was that took the lease."""
+    """Identifies the runner that took the lease for this attempt."""
     failsafe: tuple[NodeId, ...] = ()
-    """The nodes whose promises can keep the attempt alive without ZooKeeper. Only they know of them."""
+    """Nodes whose failsafe promises can keep the attempt alive without ZooKeeper. Only they know their promises."""
     progress: Progress | None = None
-    """As it was at the end. Until then what is known for sure: from the attempt before, or the first of this one."""
+    """Final progress. Before the end: the last progress of the previous attempt, or the first of this one."""
     note: str = ""
-    """What people have to know about how it began: that something was set aside, for example."""
+    """Note for the user about the start, for example that a damaged file was set aside."""
     outcome: Outcome | None = None
     dead: bool = False
-    """The certificate: every process of this attempt is gone, for sure."""
-    version: int = FIRST
-    """Of the spec that it runs."""
+    """Death certificate: every process of this attempt is gone."""
+    version: int = FIRST_VERSION
+    """Version of the spec that the attempt runs."""
     proven: bool = False
-    """It has come to its first batch. Only said while a version is on trial."""
+    """True after the first batch of a version on trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change of a job."""
+    """Change of a job's state."""
 
     number: int
-    """Contiguous from 1: the version of `state` that it brought about."""
+    """Event number, contiguous from 1: the version of the `state` znode after the change."""
     wall: float
     phase: Phase
     reason: str
@@ -170,28 +172,28 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """How a job stands. Written by the client once, and from then on by leaders."""
+class JobState:
+    """Current state of a job. A client writes it once, at submission; from then on only leaders do."""
 
     phase: Phase
     reason: str
     attempt: Attempt = NO_ATTEMPT
     node: NodeId | None = None
     restarts: int = 0
-    """How many attempts followed an earlier one."""
-    failures: Failures = NO_FAILURES
+    """Number of attempts after the first one."""
+    failures: FailureHistory = NO_FAILURES
     losses: int = 0
-    """How many attempts in a row the infrastructure lost soon after their start."""
+    """Consecutive attempts that the infrastructure lost soon after their start."""
     heard: int = 0
-    """The last word of people (see `Wanted`) that was acted upon."""
+    """Number of the last request (see `DesiredRecord`) that was carried out."""
     request: str = ""
-    """The request that submitted the job."""
+    """Id of the request that submitted the job."""
     not_before: float = 0.0
-    """Wall time of the next attempt, in BACKOFF."""
-    versions: Versions = FIRST_VERSIONS
+    """Earliest wall time of the next attempt, in BACKOFF."""
+    versions: Versions = INITIAL_VERSIONS
     events: tuple[Event, ...] = field(default=())
 
-    def becoming(
+    def transition_to(
         self,
         phase: Phase,
         reason: str,
@@ -201,18 +203,18 @@ class State:
         attempt: Attempt | None = None,
         node: NodeId | None = None,
         restarts: int | None = None,
-        failures: Failures | None = None,
+        failures: FailureHistory | None = None,
         losses: int | None = None,
         heard: int | None = None,
         not_before: float = 0.0,
         versions: Versions | None = None,
-    ) -> "State":
-        """The next state, with the event that says so. Raises IllegalTransition."""
+    ) -> "JobState":
+        """Return the next state, with the event that records the change. Raise IllegalTransition if it is not allowed."""
         check_transition(self.phase, phase)
         attempt = self.attempt if attempt is None else attempt
         number = self.events[-1].number + 1 if self.events else 1
         event = Event(number, wall, phase, reason, attempt, node, epoch)
-        return State(
+        return JobState(
             phase=phase,
             reason=reason,
             attempt=attempt,
@@ -230,7 +232,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Tells a node to run an attempt. Only an index of `state`: one that does not match it starts nothing."""
+    """Order to a node to run an attempt. An order that does not match the job's state has no effect."""
 
     job: JobId
     attempt: Attempt

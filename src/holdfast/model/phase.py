@@ -1,4 +1,4 @@
-"""Where a job stands, and where it may go from there. The only table of transitions: an illegal one raises."""
+"""Phases of a job, and the table of allowed transitions between them."""
 
 import enum
 from collections.abc import Mapping
@@ -9,19 +9,19 @@ from holdfast.errors import HoldfastError
 
 class Phase(enum.StrEnum):
     PENDING = "PENDING"
-    """Wants to run and does not, for the reason given: it is new, or there is no room."""
+    """Waits to run: the job is new, or no node has enough free slots. The reason says which."""
     STARTING = "STARTING"
-    """A node was told to run an attempt, and none has been seen alive yet."""
+    """A node has the order to run an attempt, which has not taken the lease yet."""
     RUNNING = "RUNNING"
     """An attempt holds the lease."""
     BACKOFF = "BACKOFF"
-    """The last attempt failed, and the next one waits for its time."""
+    """The last attempt failed; the next one starts after a delay."""
     STOPPING = "STOPPING"
-    """A person wants it stopped or cancelled, and an attempt may still be alive."""
+    """A user stopped or cancelled the job; its attempt may still be alive."""
     PARKED = "PARKED"
-    """Waits for a person, who is told the exact problem and the choices."""
+    """Stopped until a user resumes the job. The reason states the problem and the choices."""
     QUARANTINED = "QUARANTINED"
-    """Cannot even be read or recovered. Nothing of it is deleted."""
+    """The job cannot be read or recovered. Nothing is deleted."""
     FINISHED = "FINISHED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
@@ -32,7 +32,7 @@ class Phase(enum.StrEnum):
 
     @property
     def occupies_slots(self) -> bool:
-        """Whether an attempt may be alive, or is about to be."""
+        """True if an attempt may be alive or is about to start."""
         return self in _OCCUPYING
 
 
@@ -42,11 +42,11 @@ _ENDS = frozenset({Phase.PARKED, Phase.QUARANTINED, Phase.FINISHED, Phase.FAILED
 
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
     {
-        # From PENDING and BACKOFF a live attempt can be found: that of a leader whose own account of it got lost.
-        # A new reason to wait is a change too: somebody may be asking why it does not run.
+        # A PENDING or BACKOFF job can turn out to have a live attempt, if the state that named the attempt was lost.
+        # PENDING to PENDING records a new reason for waiting.
         Phase.PENDING: _ENDS | {Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.STOPPING},
         Phase.STARTING: _ENDS | {Phase.RUNNING, Phase.BACKOFF, Phase.PENDING, Phase.STOPPING},
-        # And from RUNNING another attempt than the one noted.
+        # RUNNING to RUNNING records a different attempt, or a new note of the same attempt.
         Phase.RUNNING: _ENDS | {Phase.RUNNING, Phase.BACKOFF, Phase.PENDING, Phase.STOPPING},
         Phase.BACKOFF: _ENDS | {Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.STOPPING},
         Phase.STOPPING: _ENDS | {Phase.PENDING},
@@ -60,9 +60,9 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
 
 
 class IllegalTransition(HoldfastError):
-    """A mistake in Holdfast itself: nothing may act on it."""
+    """Programming error: a transition that the table does not allow."""
 
 
 def check_transition(old: Phase, new: Phase) -> None:
     if new not in TRANSITIONS[old]:
-        raise IllegalTransition(f"a job cannot go from {old} to {new}")
+        raise IllegalTransition(f"a job cannot change from {old} to {new}")

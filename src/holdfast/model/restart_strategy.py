@@ -1,6 +1,7 @@
-"""When a failed attempt is followed by another. Pure: the same history gives the same answer, on every leader.
+"""Restart strategies: whether and when a failed attempt is followed by another one.
 
-Only failures of the job itself count. A lost node or lease is the infrastructure's fault and uses up nothing.
+The decision is a pure function of the failure history, so every leader decides the same. Only failures of the job itself
+count; the loss of a node or a lease does not.
 """
 
 import hashlib
@@ -9,25 +10,26 @@ from dataclasses import dataclass
 
 from holdfast.errors import Refused
 from holdfast.model.duration import parse_duration
+from holdfast.model.plural import format_count
 
 DELAY_S_FIRST = 1.0
 DELAY_S_MAX = 300.0
 HEALTHY_S = 600.0
-"""After a run of this length, earlier failures are forgotten."""
+"""Run time after which earlier failures no longer count."""
 JITTER = 0.2
 RECENT_MAX = 101
-"""More failures than any `rate` may allow."""
+"""Failure times kept in the history: one more than the largest `rate`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class NeverRestart:
     def __str__(self) -> str:
         return "never"
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """At most `restarts` times in a row, each after the same delay."""
+class FixedDelay:
+    """At most `restarts` consecutive restarts, each after the same delay."""
 
     restarts: int
     delay_s: float
@@ -37,16 +39,16 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
-    """For ever, with delays that double up to a cap. The default."""
+class ExponentialBackoff:
+    """Unlimited restarts with a delay that doubles up to a maximum. The default."""
 
     def __str__(self) -> str:
         return "exponential"
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """As long as there were no more than `restarts` failures within the last `period_s`."""
+class FailureRate:
+    """Restarts as long as no more than `restarts` failures occurred in the last `period_s` seconds."""
 
     restarts: int
     period_s: float
@@ -56,86 +58,93 @@ class Rate:
         return f"rate:{self.restarts}:{self.period_s:g}s:{self.delay_s:g}s"
 
 
-Strategy = Never | Fixed | Exponential | Rate
+Strategy = NeverRestart | FixedDelay | ExponentialBackoff | FailureRate
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """Another attempt, this much later."""
+class RestartAfter:
+    """Decision to start another attempt after `delay_s` seconds."""
 
     delay_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Enough:
+class GiveUp:
+    """Decision to fail the job."""
+
     reason: str
 
 
-def parse(text: str) -> Strategy:
+def parse_strategy(text: str) -> Strategy:
     match text.split(":"):
         case ["never"]:
-            return Never()
+            return NeverRestart()
         case ["exponential"]:
-            return Exponential()
+            return ExponentialBackoff()
         case ["fixed", restarts, delay]:
-            return Fixed(_count(restarts, text), _seconds(delay, text))
+            return FixedDelay(_parse_count(restarts, text), _parse_seconds(delay, text))
         case ["rate", restarts, period, delay]:
-            if _count(restarts, text) >= RECENT_MAX:
-                raise Refused(f"'{text}' is no restart strategy: a rate counts {RECENT_MAX - 1} restarts at most")
-            return Rate(_count(restarts, text), _seconds(period, text), _seconds(delay, text))
+            if _parse_count(restarts, text) >= RECENT_MAX:
+                raise Refused(f"'{text}' is not a restart strategy: a rate allows at most {RECENT_MAX - 1} restarts")
+            return FailureRate(_parse_count(restarts, text), _parse_seconds(period, text), _parse_seconds(delay, text))
         case _:
-            raise Refused(f"'{text}' is no restart strategy: never, exponential, fixed:N:DELAY or rate:N:PERIOD:DELAY")
+            raise Refused(f"'{text}' is not a restart strategy: use never, exponential, fixed:N:DELAY or rate:N:PERIOD:DELAY")
 
 
-def _count(text: str, whole: str) -> int:
+def _parse_count(text: str, strategy: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise Refused(f"'{whole}' is no restart strategy: '{text}' is not a number of restarts")
+        raise Refused(f"'{strategy}' is not a restart strategy: '{text}' is not a number of restarts")
     return int(text)
 
 
-def _seconds(text: str, whole: str) -> float:
+def _parse_seconds(text: str, strategy: str) -> float:
     try:
         return parse_duration(text)
     except Refused as error:
-        raise Refused(f"'{whole}' is no restart strategy: {error}") from None
+        raise Refused(f"'{strategy}' is not a restart strategy: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
-    """What counts against a job."""
+class FailureHistory:
+    """Failures of a job that its restart strategy takes into account."""
 
     in_a_row: int = 0
     recent: tuple[float, ...] = ()
-    """Wall times of the last ones, for `rate`."""
+    """Wall times of the last failures, for `rate`."""
 
-    def with_another(self, *, started: float | None, now: float) -> "Failures":
-        """Once an attempt that started at `started` has failed `now`. A long healthy run clears what was before it."""
+    def add_failure(self, *, started: float | None, now: float) -> "FailureHistory":
+        """Return the history after an attempt has failed. A run of at least HEALTHY_S resets the count.
+
+        Both times are wall times; `started` is None if the attempt never reported its start.
+        """
         healthy = started is not None and now - started >= HEALTHY_S
-        return Failures(1 if healthy else self.in_a_row + 1, (*self.recent, now)[-RECENT_MAX:])
+        return FailureHistory(1 if healthy else self.in_a_row + 1, (*self.recent, now)[-RECENT_MAX:])
 
 
-def decide(strategy: Strategy, failures: Failures, *, now: float, key: str) -> Again | Enough:
-    """What follows a failure, which is counted in `failures` already.
+def decide_restart(strategy: Strategy, failures: FailureHistory, *, now: float, key: str) -> RestartAfter | GiveUp:
+    """Decide what follows a failure that `failures` already contains.
 
-    `key` (job and attempt) spreads the jitter: jobs that failed together do not come back together.
+    The jitter is derived from `key` (job and attempt), so that jobs that failed together do not restart together.
     """
     match strategy:
-        case Never():
-            return Enough("its restart strategy is 'never'")
-        case Fixed(restarts, delay_s):
+        case NeverRestart():
+            return GiveUp("the restart strategy is 'never'")
+        case FixedDelay(restarts, delay_s):
             if failures.in_a_row > restarts:
-                return Enough(f"it failed {failures.in_a_row} times in a row, and '{strategy}' allows {restarts} restarts")
-            return Again(delay_s)
-        case Rate(restarts, period_s, delay_s):
+                times, allowed = format_count(failures.in_a_row, "time"), format_count(restarts, "restart")
+                return GiveUp(f"the job failed {times} in a row, and '{strategy}' allows {allowed}")
+            return RestartAfter(delay_s)
+        case FailureRate(restarts, period_s, delay_s):
             recent = sum(at > now - period_s for at in failures.recent)
             if recent > restarts:
-                return Enough(f"it failed {recent} times within {period_s:g} s, and '{strategy}' allows {restarts}")
-            return Again(delay_s)
-        case Exponential():
+                times = format_count(recent, "time")
+                return GiveUp(f"the job failed {times} within {period_s:g} s, and '{strategy}' allows {restarts}")
+            return RestartAfter(delay_s)
+        case ExponentialBackoff():
             doubled_s = DELAY_S_FIRST * math.ldexp(1.0, min(failures.in_a_row - 1, 32))
-            return Again(min(doubled_s, DELAY_S_MAX) * (1 + JITTER * _fraction(key)))
+            return RestartAfter(min(doubled_s, DELAY_S_MAX) * (1 + JITTER * _jitter_fraction(key)))
 
 
-def _fraction(key: str) -> float:
-    """Between 0 and 1, and always the same for the same key."""
+def _jitter_fraction(key: str) -> float:
+    """Return a number between 0 and 1 that depends only on the key."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32

@@ -1,32 +1,35 @@
-"""Which version of its spec a job runs. A new one is on trial until its first batch; if it fails, the last one comes back."""
+"""Spec versions of a job. A new version is on trial until its first batch; if it fails, the job returns to the previous one."""
 
 from dataclasses import dataclass, replace
 
-FIRST = 1
-NONE = 0
+FIRST_VERSION = 1
+NO_VERSION = 0
 TRIAL_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    current: int = FIRST
-    """What the attempt runs, or ran."""
-    fallback: int = NONE
-    """While the current one is on trial: the one that comes back if it fails."""
-    rejected: int = NONE
-    """What people want, and what has failed its trial."""
+    current: int = FIRST_VERSION
+    """Version of the last attempt."""
+    fallback: int = NO_VERSION
+    """Version to return to if the current one fails its trial; NO_VERSION without a trial."""
+    rejected: int = NO_VERSION
+    """Requested version that has failed its trial."""
 
     @property
     def on_trial(self) -> bool:
-        return self.fallback != NONE
+        return self.fallback != NO_VERSION
 
-    def next(self, wanted: int) -> int:
-        """What the next attempt runs."""
-        return self.current if wanted == self.rejected else wanted
+    def next_version(self, requested: int) -> int:
+        """Return the version that the next attempt runs, given the requested version."""
+        return self.current if requested == self.rejected else requested
 
-    def begin(self, wanted: int, *, first: bool) -> "Versions":
-        """An attempt begins. The first one of a job has nothing to go back to; nor has one that a person takes back."""
-        version = self.next(wanted)
+    def start_attempt(self, requested: int, *, first: bool) -> "Versions":
+        """Return the versions after the start of an attempt.
+
+        There is no trial for the first attempt of a job, nor if the user returns to the fallback version.
+        """
+        version = self.next_version(requested)
         if version == self.current:
             return self
         if first or version == self.fallback:
@@ -34,9 +37,9 @@ class Versions:
         return Versions(version, fallback=self.fallback or self.current)
 
     def accept(self) -> "Versions":
-        """The current one has come to its first batch."""
-        return replace(self, fallback=NONE)
+        """Return the versions after the current one has committed its first batch."""
+        return replace(self, fallback=NO_VERSION)
 
-    def go_back(self) -> "Versions":
-        """The current one has failed its trial."""
+    def roll_back(self) -> "Versions":
+        """Return the versions after the current one has failed its trial."""
         return Versions(self.fallback, rejected=self.current)

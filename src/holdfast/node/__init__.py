@@ -1,5 +1,5 @@
-"""One machine's daemon: the guard, and under it the agent.
+"""Daemon of one machine: a guard process and its child, the agent.
 
 Owns: the node's directory, its registration, its part in the election.
-Never does: run user code. Nothing here may be imported by the guard but the standard library, to keep it tiny.
+Never does: run user code. The guard imports only the standard library, to stay small.
 """

@@ -1,8 +1,8 @@
-"""What a node does in its cluster: it joins, stands for leader, and beats while it leads.
+"""Main loop of a node: register in the cluster, take part in the election, send heartbeats while leading.
 
-One loop, one pass at a time. A pass looks at the whole and does what is due; watches, changes of the connection and the clock
-only decide when the next one happens. The same code runs in the simulator: everything that is not computing comes in through
-the constructor.
+The loop runs one pass at a time. Each pass reads the complete state and does everything that is due. Watches, connection
+changes and timers only decide when the next pass starts. All I/O is passed to the constructor, so the simulator runs the same
+code.
 """
 
 import contextlib
@@ -11,28 +11,28 @@ from dataclasses import dataclass, replace
 
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
-from holdfast.leader.loop import Work
+from holdfast.leader.loop import LeaderStats
 from holdfast.log import Log
 from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import NewerSchema
 from holdfast.model.identifiers import Epoch, NodeId
-from holdfast.node.cluster_identity import Recognition, Unrecognized
-from holdfast.node.last_seen import Memory
+from holdfast.node.cluster_identity import ClusterIdentity, UnrecognizedCluster
+from holdfast.node.last_seen import LastSeen
 from holdfast.node.membership import Membership
-from holdfast.node.role_loops import Duties
-from holdfast.node.shared_settings import Commons
-from holdfast.wakeup import Alarm
+from holdfast.node.role_loops import RoleLoops
+from holdfast.node.shared_settings import SharedSettings
+from holdfast.wakeup import Wakeup
 from holdfast.zk.leadership import write_outcome as outcomes
 from holdfast.zk.leadership.election import Election
-from holdfast.zk.leadership.leadership import Reign
-from holdfast.zk.leadership.write_outcome import Done, Final, LeadershipLost, Unknown, Unsent
+from holdfast.zk.leadership.leadership import Leadership
+from holdfast.zk.leadership.write_outcome import LeadershipLost, WriteCommitted, WriteNotSent, WriteRefused, WriteUnknown
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.session.client import Client, Connect, NoAuth, SessionId, State, Znode
+from holdfast.zk.session.client import Client, ClientFactory, ConnectionState, NoAuth, SessionId, Znode
 from holdfast.zk.session.timing import Confirmation, Timing
 
 
-class Unsafe(Refused):
-    """With the session timeout that the server grants now, no deadline can be trusted."""
+class UnsafeTiming(Refused):
+    """The session timeout granted by the server is too short for the configured margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,268 +44,278 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """What the node says about itself. Whether it leads is asked of `Agent.leading`, because that runs out by itself."""
+class NodeStatus:
+    """State of the node for its HTTP API. `Agent.is_leading` is separate because leadership expires by time."""
 
     session: SessionId | None = None
     registered: bool = False
     epoch: Epoch | None = None
-    """The epoch that this node won, while it has not lost it."""
+    """Epoch that this node holds as leader, or None."""
     problem: str = ""
 
 
 class Agent:
-    PERSIST_S = 5.0
-    """How often a lasting problem is said again."""
+    PROBLEM_REPEAT_S = 5.0
+    """Interval at which an ongoing problem is logged again."""
 
     def __init__(
         self,
         settings: NodeSettings,
         *,
-        connect: Connect,
+        connect: ClientFactory,
         clock: Clock,
-        memory: Memory,
+        last_seen: LastSeen,
         log: Log,
         nonce: Callable[[], str],
         on_session: Callable[[SessionId], None] = lambda _: None,
-        commons: Commons | None = None,
-        make_duties: Callable[[Callable[[], None]], Duties] | None = None,
+        shared_settings: SharedSettings | None = None,
+        make_role_loops: Callable[[Callable[[], None]], RoleLoops] | None = None,
     ) -> None:
-        """Without duties the node only stands for leader."""
+        """Without `make_role_loops` the node takes part in the election but executes no orders and manages no jobs."""
         self.settings = settings
         self._connect = connect
         self._clock = clock
-        self._recognition = Recognition(settings.paths, memory, log)
+        self._identity = ClusterIdentity(settings.paths, last_seen, log)
         self._log = log
         self._nonce = nonce
         self._on_session = on_session
-        self._alarm = Alarm()
-        self._commons = commons
-        self._duties = make_duties(self._alarm.ring) if make_duties is not None else None
-        self._confirmation = Confirmation(settings.timing, began_at=clock.boottime())
+        self._wakeup = Wakeup()
+        self._shared_settings = shared_settings
+        self._role_loops = make_role_loops(self._wakeup.wake) if make_role_loops is not None else None
+        self._confirmation = Confirmation(settings.timing, started_at=clock.boottime())
         self._stopping = False
-        self._said_at = float("-inf")
-        self._away_since = float("inf")
-        self._admitted = False
-        self._beat_sent_at = float("-inf")
-        self._claimed = False
-        self.reign: Reign | None = None
-        self.status = Status()
+        self._problem_logged_at = float("-inf")
+        self._unreachable_since = float("inf")
+        self._authorized = False
+        self._heartbeat_sent_at = float("-inf")
+        self._leadership_confirmed = False
+        self.leadership: Leadership | None = None
+        self.status = NodeStatus()
 
-    def leading(self) -> bool:
-        """Whether this node leads and knows it: its last confirmed write is recent enough to exclude any other leader."""
-        return self.reign is not None and self._confirmation.holds(self._clock.boottime())
+    def is_leading(self) -> bool:
+        """Return True while the last confirmed write is recent enough to exclude any other leader."""
+        return self.leadership is not None and self._confirmation.holds(self._clock.boottime())
 
     @property
-    def work(self) -> Work | None:
-        """What the leader has to do, while this node leads or is next in line."""
-        return self._duties.work if self._duties is not None else None
+    def leader_stats(self) -> LeaderStats | None:
+        """Job counts of the leader or of the node next in line; None on other nodes."""
+        return self._role_loops.leader_stats if self._role_loops is not None else None
 
     def stop(self) -> None:
         self._stopping = True
-        self._alarm.ring()
+        self._wakeup.wake()
 
     async def run(self) -> None:
-        """Until stopped. Raises Refused, with a sentence, if the settings can never work."""
+        """Run until `stop` is called. Raises Refused if the settings can never work."""
         while not self._stopping:
-            self._confirmation = Confirmation(self.settings.timing, began_at=self._clock.boottime())
-            client = self._connect(lambda: self._woken(client))  # noqa: B023 -- it is only woken for its own session
+            self._confirmation = Confirmation(self.settings.timing, started_at=self._clock.boottime())
+            client = self._connect(lambda: self._on_wakeup(client))  # noqa: B023 -- the callback is only used by its own session
             try:
-                await self._live(client)
+                await self._run_session(client)
             except SessionEnded:
                 pass
             finally:
-                self._lose_reign(client.ended_because or "this node stops")
-                if self._duties is not None:
-                    await self._duties.end()
+                self._lose_leadership(client.end_reason or "this node stops")
+                if self._role_loops is not None:
+                    await self._role_loops.end_session()
                 await client.close()
                 self.status = replace(self.status, session=None, registered=False)
             if not self._stopping:
-                self._log.warning("session ended", reason=client.ended_because)
+                self._log.warning("session ended", reason=client.end_reason)
 
-    def _woken(self, client: Client) -> None:
-        if self._duties is not None:
-            self._duties.woken(client.take_fired())
-        self._alarm.ring()
+    def _on_wakeup(self, client: Client) -> None:
+        if self._role_loops is not None:
+            self._role_loops.on_watch_events(client.take_fired_paths())
+        self._wakeup.wake()
 
-    async def _live(self, client: Client) -> None:
-        """One session, from connecting to its end."""
+    async def _run_session(self, client: Client) -> None:
+        """Run passes from the connection of one session until its end."""
         paths, node = self.settings.paths, self.settings.node
         membership = Membership(client, paths, node, self.settings.record)
         election = Election(client, paths, node, self._nonce())
-        introduced = False
-        while client.state is not State.ENDED and not self._stopping:
-            if client.state is State.CONNECTED:
-                if not introduced:
-                    introduced = True
-                    self._introduce(client)
-                    if self._duties is not None:
-                        self._duties.begin(client)
-                await self._guarded_pass(client, membership, election)
+        connected_before = False
+        while client.state is not ConnectionState.ENDED and not self._stopping:
+            if client.state is ConnectionState.CONNECTED:
+                if not connected_before:
+                    connected_before = True
+                    self._on_connected(client)
+                    if self._role_loops is not None:
+                        self._role_loops.start_session(client)
+                await self._run_pass(client, membership, election)
             else:
-                self._notice_absence(client.trouble)
-            self._notice_doubt()
-            await self._alarm.wait(self._pause_s(client))
+                self._report_unreachable(client.connection_problem)
+            self._report_unconfirmed_leadership()
+            await self._wakeup.wait(self._next_pass_delay_s(client))
 
-    def _introduce(self, client: Client) -> None:
-        objection = self.settings.timing.objection(client.timeout_s)
-        if objection is not None:
-            raise Refused(objection)
+    def _on_connected(self, client: Client) -> None:
+        problem = self.settings.timing.find_problem(client.timeout_s)
+        if problem is not None:
+            raise Refused(problem)
         if client.session is not None:
-            self._tell_session(client.session)
+            self._save_session(client.session)
         self.status = replace(self.status, session=client.session)
         self._log.info("connected", session=f"0x{client.session.id & (2**64 - 1):x}" if client.session else "")
 
-    def _tell_session(self, session: SessionId) -> None:
+    def _save_session(self, session: SessionId) -> None:
         try:
             self._on_session(session)
         except OSError as error:
-            # Should this agent crash now, its session has to expire by itself.
+            # Consequence: if this agent crashes, the cluster waits until its session expires.
             self._log.warning("session not written", problem=f"the session file cannot be written: {error.strerror}")
 
-    def _notice_absence(self, trouble: str) -> None:
-        """A connection that is lost for a moment is nobody's problem."""
+    def _report_unreachable(self, connection_problem: str) -> None:
+        """Report that ZooKeeper is unreachable, once the outage has lasted longer than a heartbeat interval."""
         now = self._clock.boottime()
-        self._away_since = min(self._away_since, now)
-        if now >= self._away_since + self.settings.timing.heartbeat_s:
-            because = f" ({trouble})" if trouble else ""
-            self._say(f"ZooKeeper is not reachable; still trying{because}")
+        self._unreachable_since = min(self._unreachable_since, now)
+        if now >= self._unreachable_since + self.settings.timing.heartbeat_s:
+            details = f" ({connection_problem})" if connection_problem else ""
+            self._report_problem(f"ZooKeeper is not reachable; still trying{details}")
 
-    def _pause_s(self, client: Client) -> float:
-        """Until the next pass is due: a heartbeat after the last beat was sent, or after now for a node that does not lead.
+    def _next_pass_delay_s(self, client: Client) -> float:
+        """Return the time until the next pass: for a leader, until its next heartbeat is due; else one heartbeat interval.
 
-        What kept the last beat from being sent will not be over in no time: a leader that cannot beat does not spin."""
+        A leader whose heartbeat is overdue waits a tenth of the interval, to avoid a busy loop while heartbeats fail.
+        """
         heartbeat_s = self.settings.timing.heartbeat_s
-        if self.reign is None or client.state is not State.CONNECTED:
+        if self.leadership is None or client.state is not ConnectionState.CONNECTED:
             return heartbeat_s
-        due_s = self._beat_sent_at + heartbeat_s - self._clock.boottime()
+        due_s = self._heartbeat_sent_at + heartbeat_s - self._clock.boottime()
         return min(heartbeat_s, due_s + 0.001) if due_s > 0 else heartbeat_s / 10
 
-    async def _guarded_pass(self, client: Client, membership: Membership, election: Election) -> None:
+    async def _run_pass(self, client: Client, membership: Membership, election: Election) -> None:
         try:
-            await self._pass(client, membership, election)
+            await self._join_and_lead(client, membership, election)
         except (Unavailable, OutcomeUnknown):
-            self._notice_absence(client.trouble)
-        except (NewerSchema, Unrecognized, Unsafe) as error:
-            self._lose_reign(str(error))
-            self._say(str(error))
-            await self._stand_aside(election)
+            self._report_unreachable(client.connection_problem)
+        except (NewerSchema, UnrecognizedCluster, UnsafeTiming) as error:
+            self._lose_leadership(str(error))
+            self._report_problem(str(error))
+            await self._leave_election(election)
         except NoAuth as error:
-            if not self._admitted:
-                raise  # a wrong password does not become right by waiting
-            self._say(str(error))
+            if not self._authorized:
+                raise  # a wrong password stays wrong, so retrying is pointless
+            self._report_problem(str(error))
         except (Conflict, Refused) as error:
-            self._recognition.doubt()
+            self._identity.invalidate()
             self.status = replace(self.status, registered=False)
-            self._say(str(error))
+            self._report_problem(str(error))
         else:
-            self._away_since = float("inf")
-            self._admitted = True
+            self._unreachable_since = float("inf")
+            self._authorized = True
             if self.status.problem:
                 self._log.info("problem over", problem=self.status.problem)
             self.status = replace(self.status, problem="")
 
-    async def _stand_aside(self, election: Election) -> None:
-        """Whoever cannot lead must not keep the others from it."""
+    async def _leave_election(self, election: Election) -> None:
+        """Leave the election, because this node cannot lead and would block the nodes behind it."""
         with contextlib.suppress(Unavailable, OutcomeUnknown, Conflict, Refused):
-            await election.withdraw()
+            await election.leave()
 
-    async def _pass(self, client: Client, membership: Membership, election: Election) -> None:
-        if (objection := self.settings.timing.objection(client.timeout_s)) is not None:
-            raise Unsafe(objection)  # a reconnection may grant another timeout than the first one did
-        looked_at = self._clock.boottime()
-        epoch = await self._recognition.epoch(client)
-        self._confirmation.heard(sent_at=looked_at, answered_at=self._clock.boottime())
-        if self._commons is not None:
-            await self._commons.agree(client)
-        await membership.hold()
+    async def _join_and_lead(self, client: Client, membership: Membership, election: Election) -> None:
+        epoch = await self._register(client, membership)
+        if self._role_loops is not None and self._role_loops.objection is not None:
+            raise self._role_loops.objection  # joining the election anyway would only use up epochs
+        contender = await election.join()
+        if await election.is_first(contender):
+            await self._lead(client, election, contender, epoch)
+            return
+        self._lose_leadership("another node is ahead of this node in the election")
+        if self._role_loops is not None and election.contenders_ahead == 1:
+            self._role_loops.start_standby()
+
+    async def _register(self, client: Client, membership: Membership) -> Znode:
+        """Verify the cluster and register this node in it. Return the epoch znode."""
+        if (problem := self.settings.timing.find_problem(client.timeout_s)) is not None:
+            raise UnsafeTiming(problem)  # a reconnection may grant another timeout than the first connection
+        read_sent_at = self._clock.boottime()
+        epoch = await self._identity.read_verified_epoch(client)
+        self._confirmation.record_contact(sent_at=read_sent_at, answered_at=self._clock.boottime())
+        if self._shared_settings is not None:
+            await self._shared_settings.load(client)
+        await membership.ensure_registered()
         if not self.status.registered:
             self.status = replace(self.status, registered=True)
             self._log.info("registered")
-        if self._duties is not None and self._duties.objection is not None:
-            raise self._duties.objection  # to stand all the same would only use up epochs
-        mine = await election.stand()
-        if not await election.first(mine):
-            self._lose_reign("another node stands before this one")
-            if self._duties is not None and election.ahead == 1:
-                self._duties.stand_by()
-            return
-        for obstacle in election.obstacles:
-            self._log.warning("election obstructed", problem=obstacle)
-        if self.reign is not None and self.reign.epoch != epoch.stat.version:
-            self._lose_reign(f"epoch {self.reign.epoch} is over: a later one has begun")
-        if self.reign is not None and self.reign.contender != mine:
-            self._lose_reign("somebody removed this node from the election")
-        if self.reign is None:
-            await self._ascend(election, mine, epoch)
-        if self.reign is not None:
-            await self._beat_if_due(client, self.reign)
-        self._take_up_duties()
+        return epoch
 
-    def _take_up_duties(self) -> None:
-        duties = self._duties
-        if duties is None or self.reign is None:
-            return
-        if duties.lost is not None:
-            self._lose_reign(duties.lost)
-            self._alarm.ring()
-        elif self._claimed:
-            duties.lead(self.reign)
+    async def _lead(self, client: Client, election: Election, contender: str, epoch: Znode) -> None:
+        """Take the next epoch if necessary, send the heartbeat if it is due, and run the leader's loop."""
+        for problem in election.queue_problems:
+            self._log.warning("election obstructed", problem=problem)
+        if self.leadership is not None and self.leadership.epoch != epoch.stat.version:
+            self._lose_leadership(f"epoch {self.leadership.epoch} is over: a later one has begun")
+        if self.leadership is not None and self.leadership.contender != contender:
+            self._lose_leadership("the election entry of this node was deleted")
+        if self.leadership is None:
+            await self._take_epoch(election, contender, epoch)
+        if self.leadership is not None:
+            await self._send_heartbeat_if_due(client, self.leadership)
+        self._start_leading()
 
-    async def _ascend(self, election: Election, mine: str, epoch: Znode) -> None:
-        self._confirmation.lapse()
-        self._beat_sent_at = float("-inf")
-        self.reign = await election.ascend(mine, epoch)
-        if self.reign is None:
-            self._alarm.ring()  # the epoch has changed since it was read: look again at once
+    def _start_leading(self) -> None:
+        role_loops = self._role_loops
+        if role_loops is None or self.leadership is None:
             return
-        self.status = replace(self.status, epoch=self.reign.epoch)
-        self._log.info("leadership won", epoch=self.reign.epoch)
+        if role_loops.lost_reason is not None:
+            self._lose_leadership(role_loops.lost_reason)
+            self._wakeup.wake()
+        elif self._leadership_confirmed:
+            role_loops.start_leading(self.leadership)
 
-    async def _beat_if_due(self, client: Client, reign: Reign) -> None:
+    async def _take_epoch(self, election: Election, contender: str, epoch: Znode) -> None:
+        self._confirmation.invalidate()
+        self._heartbeat_sent_at = float("-inf")
+        self.leadership = await election.take_epoch(contender, epoch)
+        if self.leadership is None:
+            self._wakeup.wake()  # the epoch changed after it was read: run the next pass at once
+            return
+        self.status = replace(self.status, epoch=self.leadership.epoch)
+        self._log.info("leadership won", epoch=self.leadership.epoch)
+
+    async def _send_heartbeat_if_due(self, client: Client, leadership: Leadership) -> None:
         sent_at = self._clock.boottime()
-        if sent_at < self._beat_sent_at + self.settings.timing.heartbeat_s:
+        if sent_at < self._heartbeat_sent_at + self.settings.timing.heartbeat_s:
             return
-        self._beat_sent_at = sent_at
-        match await reign.beat(wall_s=self._clock.wall()):
-            case Done():
-                self._confirm(sent_at, client.timeout_s)
+        self._heartbeat_sent_at = sent_at
+        match await leadership.send_heartbeat(wall_s=self._clock.wall()):
+            case WriteCommitted():
+                self._confirm_leadership(sent_at, client.timeout_s)
             case LeadershipLost(reason):
-                self._lose_reign(reason)
-                self._alarm.ring()
-            case Unsent(reason):
+                self._lose_leadership(reason)
+                self._wakeup.wake()
+            case WriteNotSent(reason):
                 raise Unavailable(reason)
-            case Unknown(reason):
+            case WriteUnknown(reason):
                 raise OutcomeUnknown(reason)
-            case outcomes.Conflict(_, reason):
+            case outcomes.WriteConflict(_, reason):
                 raise Conflict(reason)
-            case Final(reason):
+            case WriteRefused(reason):
                 raise Refused(reason)
 
-    def _confirm(self, sent_at: float, timeout_s: float) -> None:
+    def _confirm_leadership(self, sent_at: float, timeout_s: float) -> None:
         self._confirmation.confirm(sent_at=sent_at, answered_at=self._clock.boottime(), timeout_s=timeout_s)
-        if not self._claimed and self.leading() and self.reign is not None:
-            self._claimed = True
-            self._log.info("leading", epoch=self.reign.epoch)
+        if not self._leadership_confirmed and self.is_leading() and self.leadership is not None:
+            self._leadership_confirmed = True
+            self._log.info("leading", epoch=self.leadership.epoch)
 
-    def _notice_doubt(self) -> None:
-        """Past the deadline nobody may be told that this node leads. The epoch stays ours until somebody takes the next."""
-        if self._claimed and not self.leading():
-            self._claimed = False
-            self._log.warning("leadership unconfirmed", epoch=self.reign.epoch if self.reign else None)
+    def _report_unconfirmed_leadership(self) -> None:
+        """Log once that the deadline has passed. The node keeps its epoch until another node takes the next one."""
+        if self._leadership_confirmed and not self.is_leading():
+            self._leadership_confirmed = False
+            self._log.warning("leadership unconfirmed", epoch=self.leadership.epoch if self.leadership else None)
 
-    def _lose_reign(self, reason: str) -> None:
-        if self.reign is not None:
-            self._log.warning("leadership lost", epoch=self.reign.epoch, reason=reason)
-            self.reign = None
-            self._claimed = False
-            if self._duties is not None:
-                self._duties.depose()
+    def _lose_leadership(self, reason: str) -> None:
+        if self.leadership is not None:
+            self._log.warning("leadership lost", epoch=self.leadership.epoch, reason=reason)
+            self.leadership = None
+            self._leadership_confirmed = False
+            if self._role_loops is not None:
+                self._role_loops.stop_leading()
             self.status = replace(self.status, epoch=None)
 
-    def _say(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         now = self._clock.boottime()
-        if problem != self.status.problem or now >= self._said_at + self.PERSIST_S:
-            self._said_at = now
+        if problem != self.status.problem or now >= self._problem_logged_at + self.PROBLEM_REPEAT_S:
+            self._problem_logged_at = now
             self._log.warning("problem", problem=problem)
         self.status = replace(self.status, problem=problem)

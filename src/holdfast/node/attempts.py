@@ -1,7 +1,7 @@
-"""The attempts that this node runs or ran: a directory for each, and the detached processes that they name.
+"""Attempts on this node: one directory and one detached runner process for each.
 
-Whether a runner lives is told by the kernel: it inherits an open file whose lock it holds until it is dead. The lock is taken
-before the runner is started, so there is no moment in which one that is about to live looks dead.
+A file lock shows whether a runner is alive: the runner inherits an open file and holds its lock until it dies. The node takes
+the lock before it starts the runner, so a runner that is about to start never appears dead.
 """
 
 import asyncio
@@ -20,115 +20,128 @@ from typing import IO, Any
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused, Unavailable
-from holdfast.model.codec import Garbage, NewerSchema, decode
-from holdfast.model.identifiers import Attempt, JobId, is_name
+from holdfast.model.codec import MalformedRecord, NewerSchema, decode
+from holdfast.model.identifiers import Attempt, JobId, is_valid_name
 from holdfast.model.job import Outcome
 from holdfast.model.versions import Versions
-from holdfast.node.drain import holder
-from holdfast.runner.attempt_layout import BURIED, LOCK, OUTCOME, RUN, SCRATCH, SESSION, attempt_directory
+from holdfast.node.drain import lock_holder_pid
+from holdfast.runner.attempt_layout import (
+    CLOSED_MARKER,
+    OUTCOME_FILE,
+    RUN_FILE,
+    RUNNER_LOCK,
+    SCRATCH_DIRECTORY,
+    SESSION_FILE,
+    attempt_directory,
+)
 from holdfast.runner.watchdog import process_tree
 from holdfast.zk.session import session_file
 
-KEPT_PER_JOB = 5
-"""Directories of attempts that are over. The logs are in them."""
+CLOSED_ATTEMPTS_KEPT = 5
+"""Directories of closed attempts kept per job. They contain the logs."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class AttemptName:
+class AttemptId:
+    """Attempt of a job, and the nonce of the runner that executes it."""
+
     job: JobId
     attempt: Attempt
     nonce: str
 
 
-class Attempts:
-    def __init__(self, directory: Path, config: Path, ring: Callable[[], None]) -> None:
-        """`ring` is called, on the event loop, when a runner dies."""
+class NodeAttempts:
+    def __init__(self, directory: Path, config: Path, on_runner_exit: Callable[[], None]) -> None:
+        """Call `on_runner_exit`, on the event loop, whenever a runner dies."""
         self._root = directory / "attempts"
         self._config = config
-        self._ring = ring
+        self._on_runner_exit = on_runner_exit
         self._children: list[subprocess.Popen[bytes]] = []
-        self._watched: dict[int, AttemptName] = {}
-        self._present = set(self._find())
-        _clear_up(buried.parent for buried in sorted(self._root.glob(f"*/*/{BURIED}")))
+        self._watched: dict[int, AttemptId] = {}
+        self._open = set(self._find_open())
+        _remove_scratch_in_background(marker.parent for marker in sorted(self._root.glob(f"*/*/{CLOSED_MARKER}")))
 
-    def _find(self) -> Iterator[AttemptName]:
-        """Those that nobody has buried yet."""
-        for run in sorted(self._root.glob(f"*/*/{RUN}")):
+    def _find_open(self) -> Iterator[AttemptId]:
+        """Yield the attempts whose directory is not marked as closed."""
+        for run in sorted(self._root.glob(f"*/*/{RUN_FILE}")):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 fields = json.loads(run.read_bytes())
-                name = AttemptName(JobId(fields["job"]), Attempt(int(fields["attempt"])), str(fields["nonce"]))
-                if run.parent == self._path(name) and not (run.parent / BURIED).exists():
-                    yield name
+                attempt_id = AttemptId(JobId(fields["job"]), Attempt(int(fields["attempt"])), str(fields["nonce"]))
+                if run.parent == self._path(attempt_id) and not (run.parent / CLOSED_MARKER).exists():
+                    yield attempt_id
 
-    def _path(self, name: AttemptName) -> Path:
-        return attempt_directory(self._root, name.job, name.attempt)
+    def _path(self, attempt_id: AttemptId) -> Path:
+        return attempt_directory(self._root, attempt_id.job, attempt_id.attempt)
 
     @property
     def root(self) -> Path:
         return self._root
 
-    def present(self) -> list[AttemptName]:
-        return sorted(self._present)
+    def list_open(self) -> list[AttemptId]:
+        """Return the attempts that are running, or dead but not yet closed."""
+        return sorted(self._open)
 
-    def newest(self, job: JobId) -> Attempt:
-        """The newest that was ever started here, as far as is remembered."""
+    def newest_attempt(self, job: JobId) -> Attempt:
+        """Return the newest attempt of the job that has a directory on this node, or 0."""
         try:
             return Attempt(max((int(path.name) for path in (self._root / job).iterdir()), default=0))
         except (OSError, ValueError):
-            return max((name.attempt for name in self._present if name.job == job), default=Attempt(0))
+            return max((each.attempt for each in self._open if each.job == job), default=Attempt(0))
 
-    def running(self, name: AttemptName) -> bool:
-        alive = holder(self._path(name) / LOCK) is not None
+    def is_running(self, attempt_id: AttemptId) -> bool:
+        alive = lock_holder_pid(self._path(attempt_id) / RUNNER_LOCK) is not None
         if alive:
-            self._watch(name)
+            self._watch_runner(attempt_id)
         return alive
 
-    def _watch(self, name: AttemptName) -> None:
-        """Be told at once when it dies."""
-        if name in self._watched.values():
+    def _watch_runner(self, attempt_id: AttemptId) -> None:
+        """Register the runner's pidfd with the event loop, to learn of its death immediately."""
+        if attempt_id in self._watched.values():
             return
         try:
-            pid = int((self._path(name) / LOCK).read_text() or 0)
+            pid = int((self._path(attempt_id) / RUNNER_LOCK).read_text() or 0)
             descriptor = os.pidfd_open(pid) if pid > 0 else -1
         except (OSError, ValueError):
             return
         if descriptor >= 0:
-            self._watched[descriptor] = name
-            asyncio.get_running_loop().add_reader(descriptor, self._died, descriptor)
+            self._watched[descriptor] = attempt_id
+            asyncio.get_running_loop().add_reader(descriptor, self._on_pidfd_ready, descriptor)
 
-    def _died(self, descriptor: int) -> None:
+    def _on_pidfd_ready(self, descriptor: int) -> None:
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)
         self._watched.pop(descriptor, None)
         self._children = [child for child in self._children if child.poll() is None]
-        self._ring()
+        self._on_runner_exit()
 
-    async def spawn(self, name: AttemptName, versions: Versions) -> None:
-        """Start its runner, detached. Raises Unavailable if this machine cannot just now."""
-        if not is_name(name.job):
-            raise Refused(f"{name.job!r} is no job")
-        path = self._path(name)
+    async def spawn(self, attempt_id: AttemptId, versions: Versions) -> None:
+        """Start the runner as a detached process. Raises Unavailable if the operating system refuses."""
+        if not is_valid_name(attempt_id.job):
+            raise Refused(f"{attempt_id.job!r} is not a valid job id")
+        path = self._path(attempt_id)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for stale in (BURIED, OUTCOME, SESSION):
+            for stale in (CLOSED_MARKER, OUTCOME_FILE, SESSION_FILE):
                 (path / stale).unlink(missing_ok=True)
             run = {
-                "job": name.job,
-                "attempt": name.attempt,
-                "nonce": name.nonce,
+                "job": attempt_id.job,
+                "attempt": attempt_id.attempt,
+                "nonce": attempt_id.nonce,
                 "version": versions.current,
                 "on_trial": versions.on_trial,
                 "config": str(self._config),
             }
-            with (path / LOCK).open("a+") as lock, (path / "runner.log").open("ab") as log:
+            with (path / RUNNER_LOCK).open("a+") as lock, (path / "runner.log").open("ab") as log:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                write_atomically(path / RUN, json.dumps(run).encode())
+                write_atomically(path / RUN_FILE, json.dumps(run).encode())
                 self._start(path, lock, log)
         except OSError as error:
-            raise Unavailable(f"attempt {name.attempt} of {name.job} cannot be started here: {error.strerror}") from error
-        self._present.add(name)
-        self._watch(name)
-        self._prune(name.job)
+            raise Unavailable(
+                f"attempt {attempt_id.attempt} of {attempt_id.job} cannot be started on this node: {error.strerror}"
+            ) from error
+        self._open.add(attempt_id)
+        self._watch_runner(attempt_id)
+        self._prune(attempt_id.job)
 
     def _start(self, path: Path, lock: IO[str], log: IO[bytes]) -> None:
         process = subprocess.Popen(
@@ -145,32 +158,34 @@ class Attempts:
         lock.write(str(process.pid))
         lock.flush()
 
-    async def end_tree(self, name: AttemptName) -> bool:
-        """Kill whatever is left of it. Whether nothing is."""
-        return not await asyncio.to_thread(process_tree.kill, name.nonce)
+    async def kill_tree(self, attempt_id: AttemptId) -> bool:
+        """Kill all processes of the attempt. Return False if one of them survived."""
+        return not await asyncio.to_thread(process_tree.kill_tree, attempt_id.nonce)
 
-    def left_behind(self, name: AttemptName) -> Outcome | None:
-        """How it ended, if its runner could still write that down."""
-        with contextlib.suppress(OSError, Garbage, NewerSchema):
-            return decode(Outcome, (self._path(name) / OUTCOME).read_bytes(), where=OUTCOME)
+    def read_outcome(self, attempt_id: AttemptId) -> Outcome | None:
+        """Return the outcome that the runner left in its directory, or None."""
+        with contextlib.suppress(OSError, MalformedRecord, NewerSchema):
+            return decode(Outcome, (self._path(attempt_id) / OUTCOME_FILE).read_bytes(), where=OUTCOME_FILE)
         return None
 
-    async def close_session(self, name: AttemptName) -> bool:
-        session = session_file.read(self._path(name) / SESSION)
+    async def close_session(self, attempt_id: AttemptId) -> bool:
+        """Close the ZooKeeper session of the dead runner. Return False if that failed and the session must expire."""
+        session = session_file.read(self._path(attempt_id) / SESSION_FILE)
         return session is None or await asyncio.to_thread(session.close)
 
-    def bury(self, name: AttemptName) -> None:
+    def mark_closed(self, attempt_id: AttemptId) -> None:
+        """Record that this node has nothing left to do for the attempt."""
         with contextlib.suppress(OSError):
-            (self._path(name) / BURIED).touch()
-            (self._path(name) / SESSION).unlink(missing_ok=True)
-            _clear_up([self._path(name)])
-        self._present.discard(name)
+            (self._path(attempt_id) / CLOSED_MARKER).touch()
+            (self._path(attempt_id) / SESSION_FILE).unlink(missing_ok=True)
+            _remove_scratch_in_background([self._path(attempt_id)])
+        self._open.discard(attempt_id)
 
     def _prune(self, job: JobId) -> None:
-        """Only what is buried, and not the last ones."""
+        """Remove the directories of closed attempts, except the newest ones."""
         with contextlib.suppress(OSError, ValueError):
-            past = sorted(int(path.name) for path in (self._root / job).iterdir() if (path / BURIED).exists())
-            for attempt in past[:-KEPT_PER_JOB]:
+            closed = sorted(int(path.name) for path in (self._root / job).iterdir() if (path / CLOSED_MARKER).exists())
+            for attempt in closed[:-CLOSED_ATTEMPTS_KEPT]:
                 shutil.rmtree(attempt_directory(self._root, job, Attempt(attempt)), ignore_errors=True)
 
     def close(self) -> None:
@@ -181,13 +196,13 @@ class Attempts:
         self._watched.clear()
 
 
-def _clear_up(attempts: Iterable[Path]) -> None:
-    """What a driver needed only while it lived may be many gigabytes: nothing here waits for that."""
-    scratch = [path for path in (attempt / SCRATCH for attempt in attempts) if path.exists()]
+def _remove_scratch_in_background(attempts: Iterable[Path]) -> None:
+    """Remove the scratch directories in a thread: they may hold many gigabytes."""
+    scratch = [path for path in (attempt / SCRATCH_DIRECTORY for attempt in attempts) if path.exists()]
     if scratch:
-        threading.Thread(target=_remove, args=(scratch,), name="clearing up", daemon=True).start()
+        threading.Thread(target=_remove_directories, args=(scratch,), name="remove-scratch", daemon=True).start()
 
 
-def _remove(directories: list[Path]) -> None:
+def _remove_directories(directories: list[Path]) -> None:
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Sees to it that the drivers of this node find a class archive: has one made in a quiet moment, by a process of its own."""
+"""Keeper of the class-data-sharing (CDS) archive of this node: builds it in a separate process while no job is starting."""
 
 import asyncio
 import os
@@ -9,71 +9,71 @@ import time
 from pathlib import Path
 
 from holdfast.log import Log
-from holdfast.runner.cds.archive import FAILED, NEVER
-from holdfast.zk.embedded import tethered
+from holdfast.runner.cds.archive import EXIT_RETRY_LATER, EXIT_UNSUPPORTED
+from holdfast.zk.embedded import with_parent_death_signal
 
-SETTLE_S = 30.0
-"""After an agent's start come the jobs that wait for it. Those first."""
-STARTING_S = 30.0
-"""How long a job that was just started is left alone."""
+START_DELAY_S = 30.0
+"""Delay after the agent's start, so that waiting jobs start first."""
+JOB_START_S = 30.0
+"""Time after an attempt's start during which no build begins."""
 DEFERRALS_MAX = 20
-"""Where jobs start all the time there is no better moment, and they have the most of it."""
-LOOK_S = 3600.0
-"""Java or Spark may have been exchanged."""
-AGAIN_S = 600.0
+"""Builds are deferred at most this often: a node that starts jobs continuously benefits most from the archive."""
+CHECK_INTERVAL_S = 3600.0
+"""Interval of checks for a changed version of Java or Spark."""
+RETRY_S = 600.0
 
 
-class Archivist:
-    def __init__(self, directory: Path, attempts: Path, log: Log, *, settle_s: float = SETTLE_S) -> None:
+class CdsKeeper:
+    def __init__(self, directory: Path, attempts: Path, log: Log, *, start_delay_s: float = START_DELAY_S) -> None:
         self._directory = directory
         self._attempts = attempts
         self._log = log
-        self._settle_s = settle_s
+        self._start_delay_s = start_delay_s
 
     async def run(self) -> None:
-        """For ever, or until it is known that it will not work."""
-        await asyncio.sleep(self._settle_s)
+        """Build and refresh the archive forever. Return if archives can never work on this machine."""
+        await asyncio.sleep(self._start_delay_s)
         while True:
             for _ in range(DEFERRALS_MAX):
-                if not self._a_job_is_starting():
+                if not self._is_job_starting():
                     break
-                await asyncio.sleep(STARTING_S)
-            code = await self._make()
-            if code == NEVER:
+                await asyncio.sleep(JOB_START_S)
+            code = await self._build_archive()
+            if code == EXIT_UNSUPPORTED:
                 return
-            await asyncio.sleep(LOOK_S if code == 0 else AGAIN_S)
+            await asyncio.sleep(CHECK_INTERVAL_S if code == 0 else RETRY_S)
 
-    def _a_job_is_starting(self) -> bool:
-        """By the time at which the last directory was made for an attempt."""
+    def _is_job_starting(self) -> bool:
+        """Return True if the directory of an attempt was created during the last `JOB_START_S` seconds."""
         try:
             with os.scandir(self._attempts) as jobs:
-                return any(0 <= time.time() - job.stat().st_mtime < STARTING_S for job in jobs)
+                return any(0 <= time.time() - job.stat().st_mtime < JOB_START_S for job in jobs)
         except OSError:
             return False
 
-    async def _make(self) -> int:
-        """The exit code. The process says itself what has become of it; it ends with this one, and its tree with it."""
+    async def _build_archive(self) -> int:
+        """Run the build process and return its exit code. The process logs its result itself and dies with the agent."""
         try:
-            process = self._start()
-            ended = os.pidfd_open(process.pid)
+            process = self._start_build()
+            pidfd = os.pidfd_open(process.pid)
         except OSError as error:
-            self._log.warning("no class archive", problem=f"a process for it cannot be started: {error.strerror}")
-            return FAILED
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(ended, over.set)
+            self._log.warning("no class archive", problem=f"the build process cannot be started: {error.strerror}")
+            return EXIT_RETRY_LATER
+        loop, exited = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(pidfd, exited.set)
         try:
-            await over.wait()
+            await exited.wait()
         finally:
-            loop.remove_reader(ended)
-            os.close(ended)
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
             process.kill()
             process.wait()
         return process.returncode
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start_build(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-P", "-m", "holdfast.runner.cds.build", str(self._directory)]
         return subprocess.Popen(
-            tethered(command, signal.SIGKILL),
+            with_parent_death_signal(command, signal.SIGKILL),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

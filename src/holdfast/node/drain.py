@@ -1,4 +1,4 @@
-"""Ending every runner of a node, in order, because its machine or its cluster is going down."""
+"""Draining of a node: its runners stop before its machine or its cluster shuts down."""
 
 import contextlib
 import fcntl
@@ -7,11 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-from holdfast.runner.attempt_layout import LOCK
+from holdfast.runner.attempt_layout import RUNNER_LOCK
 
 
-def holder(lock: Path) -> int | None:
-    """The pid of the runner that holds this lock; None if nobody does."""
+def lock_holder_pid(lock: Path) -> int | None:
+    """Return the pid of the runner that holds this lock, or None."""
     try:
         with lock.open() as file:
             try:
@@ -23,22 +23,25 @@ def holder(lock: Path) -> int | None:
     return None
 
 
-def evacuate(node_directory: Path, *, within_s: float) -> int:
-    """Each runner kills its driver and gives its lease back. What is left after that time is killed. How many there were."""
-    locks = [lock for lock in node_directory.glob(f"attempts/*/*/{LOCK}") if holder(lock)]
+def drain_runners(node_directory: Path, *, timeout_s: float) -> int:
+    """Stop every runner: each kills its driver and releases its lease. Return the number of runners.
+
+    A runner that is still alive after `timeout_s` seconds is killed.
+    """
+    locks = [lock for lock in node_directory.glob(f"attempts/*/*/{RUNNER_LOCK}") if lock_holder_pid(lock)]
     for lock in locks:
-        _send(lock, signal.SIGTERM)
-    give_up_at = time.monotonic() + within_s
-    left = locks
-    while left and time.monotonic() < give_up_at:
+        _signal_holder(lock, signal.SIGTERM)
+    give_up_at = time.monotonic() + timeout_s
+    remaining = locks
+    while remaining and time.monotonic() < give_up_at:
         time.sleep(0.05)
-        left = [lock for lock in left if holder(lock)]
-    for lock in left:
-        _send(lock, signal.SIGKILL)  # its watchdog sees to the driver
+        remaining = [lock for lock in remaining if lock_holder_pid(lock)]
+    for lock in remaining:
+        _signal_holder(lock, signal.SIGKILL)  # the watchdog then kills the driver
     return len(locks)
 
 
-def _send(lock: Path, number: signal.Signals) -> None:
-    if pid := holder(lock):
+def _signal_holder(lock: Path, number: signal.Signals) -> None:
+    if pid := lock_holder_pid(lock):
         with contextlib.suppress(OSError):
             os.kill(pid, number)

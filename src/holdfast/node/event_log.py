@@ -1,7 +1,7 @@
-"""The node's event log: one JSON object a line for each change of a job that this node, as the leader, has brought about.
+"""Event log of a node: one JSON line for each change of a job that this node made as leader.
 
-The format is described in docs/operations.md. A full disk loses lines, never the leader: the last events are also kept with
-the job itself.
+The format is described in docs/operations.md. On a full disk lines are lost, but the leader continues: the job's record in
+ZooKeeper also holds its last events.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ class EventLog:
         self._file_bytes_max = file_bytes_max
 
     def append(self, job: JobId, event: Event) -> None:
-        line = json.dumps(as_fields(job, event), ensure_ascii=False) + "\n"
+        line = json.dumps(event_fields(job, event), ensure_ascii=False) + "\n"
         with contextlib.suppress(OSError):
             self._rotate()
             with self._path.open("a", encoding="utf-8") as file:
@@ -38,7 +38,7 @@ class EventLog:
         self._path.replace(self._path.with_name(f"{self._path.name}.1"))
 
 
-def as_fields(job: JobId, event: Event) -> dict[str, object]:
+def event_fields(job: JobId, event: Event) -> dict[str, object]:
     time = datetime.fromtimestamp(event.wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "time": time,

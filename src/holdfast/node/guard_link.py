@@ -1,4 +1,4 @@
-"""The agent's end of what ties it to its guard."""
+"""Agent's end of the socket pair that connects it to its guard."""
 
 import asyncio
 import contextlib
@@ -7,29 +7,29 @@ import socket
 import threading
 from collections.abc import Callable
 
-SIGN_OF_LIFE_S = 1.0
+HEARTBEAT_INTERVAL_S = 1.0
 ORPHAN_EXIT_S = 5.0
-VARIABLE = "HOLDFAST_GUARD_FD"
+GUARD_FD_VARIABLE = "HOLDFAST_GUARD_FD"
 
 
-def tie_to_guard(stop: Callable[[], None]) -> None:
-    """Show signs of life from the event loop, and stop when the guard is gone.
+def connect_to_guard(stop: Callable[[], None]) -> None:
+    """Send heartbeats to the guard from the event loop, and call `stop` when the guard dies.
 
-    A loop that hangs cannot stop by itself, so the thread that saw the guard go ends the process a few seconds later.
+    An event loop that hangs cannot stop itself, so a thread ends the process `ORPHAN_EXIT_S` seconds after the guard's death.
     """
-    if VARIABLE not in os.environ:
+    if GUARD_FD_VARIABLE not in os.environ:
         return
-    guard = socket.socket(fileno=int(os.environ.pop(VARIABLE)))
+    guard = socket.socket(fileno=int(os.environ.pop(GUARD_FD_VARIABLE)))
     guard.set_inheritable(False)
     loop = asyncio.get_running_loop()
 
-    def show_life() -> None:
+    def send_heartbeat() -> None:
         with contextlib.suppress(OSError):
-            # Never waiting: a guard that is paused does not read, and the loop must not stop with it.
+            # Non-blocking: a paused guard does not read, and must not block the event loop.
             guard.send(b".", socket.MSG_DONTWAIT)
-        loop.call_later(SIGN_OF_LIFE_S, show_life)
+        loop.call_later(HEARTBEAT_INTERVAL_S, send_heartbeat)
 
-    def wait_for_the_end() -> None:
+    def exit_with_guard() -> None:
         with contextlib.suppress(OSError):
             while guard.recv(64):
                 pass
@@ -38,5 +38,5 @@ def tie_to_guard(stop: Callable[[], None]) -> None:
         threading.Event().wait(ORPHAN_EXIT_S)
         os._exit(1)
 
-    show_life()
-    threading.Thread(target=wait_for_the_end, name="guard-watch", daemon=True).start()
+    send_heartbeat()
+    threading.Thread(target=exit_with_guard, name="guard-watch", daemon=True).start()

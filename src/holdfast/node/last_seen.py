@@ -1,4 +1,4 @@
-"""What a node keeps across restarts: how far it has seen the cluster come."""
+"""Newest state of the cluster that this node has seen, kept across restarts."""
 
 import json
 from pathlib import Path
@@ -6,17 +6,17 @@ from typing import Protocol
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
-from holdfast.model.cluster_watermark import Sighting
+from holdfast.model.cluster_watermark import ClusterWatermark
 
 
-class Memory(Protocol):
-    def recall(self) -> Sighting | None: ...
+class LastSeen(Protocol):
+    def latest(self) -> ClusterWatermark | None: ...
 
-    def remember(self, sighting: Sighting) -> None: ...
+    def record(self, watermark: ClusterWatermark) -> None: ...
 
 
-class FileMemory:
-    """A file in the node's directory. Beats are written down sparsely: an older one only makes the check weaker."""
+class LastSeenFile:
+    """Watermark in a file of the node's directory. Only every fifth heartbeat is written, to save writes."""
 
     BEATS_BETWEEN_WRITES = 5
 
@@ -25,31 +25,31 @@ class FileMemory:
         self._written = self._read()
         self._latest = self._written
 
-    def _read(self) -> Sighting | None:
+    def _read(self) -> ClusterWatermark | None:
         try:
             fields = json.loads(self._path.read_bytes())
-            return Sighting(str(fields["cluster_id"]), int(fields["epoch"]), int(fields["beat"]))
+            return ClusterWatermark(str(fields["cluster_id"]), int(fields["epoch"]), int(fields["beat"]))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise Refused(f"cannot read {self._path}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            # Not forgotten silently: without it an old ZooKeeper would be taken for a new one.
+            # Refuse instead of starting without it: a rolled-back ZooKeeper would be accepted as valid.
             raise Refused(
-                f"{self._path} is damaged; if this cluster's ZooKeeper is right, start once with --accept-zookeeper"
+                f"{self._path} is damaged; if this is the right ZooKeeper, start the node once with --accept-zookeeper"
             ) from error
 
-    def recall(self) -> Sighting | None:
+    def latest(self) -> ClusterWatermark | None:
         return self._latest
 
-    def remember(self, sighting: Sighting) -> None:
-        self._latest = sighting
+    def record(self, watermark: ClusterWatermark) -> None:
+        self._latest = watermark
         written = self._written
         if (
             written is None
-            or (written.cluster_id, written.epoch) != (sighting.cluster_id, sighting.epoch)
-            or sighting.beat >= written.beat + self.BEATS_BETWEEN_WRITES
+            or (written.cluster_id, written.epoch) != (watermark.cluster_id, watermark.epoch)
+            or watermark.beat >= written.beat + self.BEATS_BETWEEN_WRITES
         ):
-            fields = {"cluster_id": sighting.cluster_id, "epoch": sighting.epoch, "beat": sighting.beat}
+            fields = {"cluster_id": watermark.cluster_id, "epoch": watermark.epoch, "beat": watermark.beat}
             write_atomically(self._path, json.dumps(fields).encode())
-            self._written = sighting
+            self._written = watermark

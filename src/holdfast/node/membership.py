@@ -1,4 +1,4 @@
-"""A node's entry in the cluster: an ephemeral znode that says what it offers."""
+"""Registration of a node: an ephemeral znode with its slots, address and version."""
 
 from holdfast.errors import Conflict
 from holdfast.model.cluster_records import NodeRecord
@@ -15,8 +15,8 @@ class Membership:
         self._node = node
         self._record = record
 
-    async def hold(self) -> None:
-        """See to it that the entry is there and is ours. Raises Conflict with a sentence while it is not."""
+    async def ensure_registered(self) -> None:
+        """Create the znode unless this session already owns it. Raises Conflict if another session or no session owns it."""
         stat = await self._client.exists(self._path, watch=True)
         if stat is None:
             outcome = await self._client.commit([Create(self._path, encode(self._record), ephemeral=True)])
@@ -26,11 +26,11 @@ class Membership:
                 raise outcome.error
             stat = await self._client.exists(self._path, watch=True)
         session = self._client.session
-        if stat is None or (session is not None and stat.owner == session.id):
+        if stat is None or (session is not None and stat.ephemeral_owner == session.id):
             return
-        if stat.owner == 0:
-            raise Conflict(f"{self._path} was not made by a node (it belongs to no session): delete it")
+        if stat.ephemeral_owner == 0:
+            raise Conflict(f"{self._path} was not created by a node (no session owns it): delete it")
         raise Conflict(
-            f"node '{self._node}' is registered by another session (0x{stat.owner & (2**64 - 1):x}); waiting for that to end, "
-            "and if it does not, two nodes have the same id"
+            f"node '{self._node}' is registered by another session (0x{stat.ephemeral_owner & (2**64 - 1):x}); "
+            "waiting for that session to end. If this message persists, two nodes use the same node.id"
         )

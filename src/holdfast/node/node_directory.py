@@ -1,4 +1,4 @@
-"""A node's own directory: its lock, the session file, what it remembers, and where it can be reached."""
+"""Directory of a node: its lock, session file, last-seen file and agent file."""
 
 import contextlib
 import fcntl
@@ -11,13 +11,13 @@ from typing import IO
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused, Unavailable
-from holdfast.node.last_seen import FileMemory
+from holdfast.node.last_seen import LastSeenFile
 from holdfast.zk.session import session_file
 from holdfast.zk.session.client import SessionId
-from holdfast.zk.session.connection_settings import Ensemble
+from holdfast.zk.session.connection_settings import ConnectionSettings
 
-LOCK_S = 8.0
-"""Longer than an agent takes to end that has lost its guard."""
+LOCK_TIMEOUT_S = 8.0
+"""Longer than an agent takes to exit after the death of its guard."""
 
 
 class NodeDirectory:
@@ -25,23 +25,23 @@ class NodeDirectory:
         self.path = path
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """One agent per directory. The kernel drops the lock with the process: whoever holds it knows the last one is gone."""
+    def lock(self) -> Iterator[None]:
+        """Hold the lock that allows one agent per directory. The kernel releases it when its holder dies."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock: IO[str] = open(self.path / "agent.lock", "a+")  # noqa: SIM115
         except OSError as error:
             raise Refused(f"cannot use the directory {self.path}: {error.strerror}") from error
         with lock:
-            self._wait_for(lock)
+            self._acquire(lock)
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()
             yield
 
-    def _wait_for(self, lock: IO[str]) -> None:
-        """An agent whose guard was killed notices and ends within seconds. One that does not is paused, or somebody's own."""
-        give_up_at = time.monotonic() + LOCK_S
+    def _acquire(self, lock: IO[str]) -> None:
+        """Acquire the lock, waiting for an agent that exits because its guard was killed. Raises Unavailable on timeout."""
+        give_up_at = time.monotonic() + LOCK_TIMEOUT_S
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,23 +52,23 @@ class NodeDirectory:
                     raise Unavailable(f"another agent (pid {lock.read().strip() or '?'}) uses {self.path}") from None
                 time.sleep(0.1)
 
-    def memory(self, *, forget: bool = False) -> FileMemory:
-        """With forget, a person has accepted the ZooKeeper as it is now, whatever was seen before."""
+    def open_last_seen(self, *, forget: bool = False) -> LastSeenFile:
+        """Open the last-seen file. With `forget`, delete it first: the operator accepts ZooKeeper's current data."""
         path = self.path / "memory.json"
         if forget:
             path.unlink(missing_ok=True)
-        return FileMemory(path)
+        return LastSeenFile(path)
 
-    def publish(self, *, api: str) -> None:
+    def write_agent_file(self, *, api: str) -> None:
         write_atomically(self.path / "agent.json", json.dumps({"pid": os.getpid(), "api": api}).encode())
 
-    def keep_session(self, ensemble: Ensemble, session: SessionId) -> None:
-        session_file.keep(self._session_path, ensemble, session)
+    def save_session(self, ensemble: ConnectionSettings, session: SessionId) -> None:
+        session_file.save_session(self._session_path, ensemble, session)
 
-    def leftover_session(self) -> session_file.DeadSession | None:
-        """The session of the last agent, if its guard had no time to close it. Only for whoever holds the lock."""
+    def read_previous_session(self) -> session_file.StoredSession | None:
+        """Return the session of the previous agent, which its guard may not have closed. Requires the lock."""
         return session_file.read(self._session_path)
 
     @property
     def _session_path(self) -> Path:
-        return self.path / session_file.NAME
+        return self.path / session_file.FILE_NAME

@@ -1,164 +1,162 @@
-"""What a node does besides standing for leader: it follows orders, and it leads while it may.
+"""Loops of a node's two roles: execute orders, and manage all jobs while the node leads.
 
-Each in a loop of its own, so that neither a thousand jobs to be read nor a process that takes long to die keeps the node from
-confirming that it leads.
+Both run beside the agent's own loop. Reading a thousand jobs, or waiting for a process to die, therefore never delays the
+heartbeat that confirms the node's leadership.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
-from holdfast.leader.loop import Leader, Work
+from holdfast.leader.loop import Leader, LeaderStats
 from holdfast.leader.observer import Observer
 from holdfast.log import Log
 from holdfast.model.codec import NewerSchema
-from holdfast.node.order_executor import Hands
-from holdfast.wakeup import Alarm
-from holdfast.zk.leadership.leadership import Reign
-from holdfast.zk.session.client import Client, State
+from holdfast.node.order_executor import OrderExecutor
+from holdfast.wakeup import Wakeup
+from holdfast.zk.leadership.leadership import Leadership
+from holdfast.zk.session.client import Client, ConnectionState
 
-MakeLeader = Callable[[Client, Reign], Leader]
+MakeLeader = Callable[[Client, Leadership], Leader]
 MakeObserver = Callable[[Client], Observer]
-PERSIST_S = 5.0
 
 
-class Duties:
-    """For one session after the other."""
+class RoleLoops:
+    """Order loop and leader loop of the current session."""
 
     def __init__(
         self,
         *,
-        hands: Hands,
+        order_executor: OrderExecutor,
         make_leader: MakeLeader,
         pause_s: float,
-        ring: Callable[[], None],
+        on_leader_change: Callable[[], None],
         log: Log,
         make_observer: MakeObserver | None = None,
     ) -> None:
-        """`ring` is called when the node has to look at what became of its reign.
+        """Call `on_leader_change` when the leader loop loses its leadership or finds a record that it cannot read.
 
-        With `make_observer`, a node that is next in line follows what happens, and knows every job when its turn comes.
+        With `make_observer`, the node that is next in the election observes all jobs, so that it can take over at once.
         """
-        self._hands = hands
+        self._order_executor = order_executor
         self._make_leader = make_leader
         self._make_observer = make_observer
         self._pause_s = pause_s
-        self._ring = ring
+        self._on_leader_change = on_leader_change
         self._log = log
         self._client: Client | None = None
-        self._following: asyncio.Task[None] | None = None
-        self._ruling: asyncio.Task[None] | None = None
+        self._orders_task: asyncio.Task[None] | None = None
+        self._leader_task: asyncio.Task[None] | None = None
         self._leader: Leader | None = None
         self._observer: Observer | None = None
-        self._hands_alarm = Alarm()
-        self._leader_alarm = Alarm()
+        self._orders_wakeup = Wakeup()
+        self._leader_wakeup = Wakeup()
         self.objection: NewerSchema | None = None
-        """Why this node must not lead: something was written by a later version."""
+        """Reason why this node must not lead: a record was written by a newer version."""
 
-    def begin(self, client: Client) -> None:
-        """A session has begun."""
+    def start_session(self, client: Client) -> None:
         self._client = client
         self.objection = None
-        self._hands.fired([""])
-        self._following = asyncio.ensure_future(self._follow(client))
+        self._order_executor.on_watch_events([""])
+        self._orders_task = asyncio.ensure_future(self._run_orders_loop(client))
 
-    async def end(self) -> None:
-        self.depose()
-        tasks = [task for task in (self._following, self._ruling) if task is not None]
+    async def end_session(self) -> None:
+        self.stop_leading()
+        tasks = [task for task in (self._orders_task, self._leader_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._following = self._ruling = self._client = self._observer = None
+        self._orders_task = self._leader_task = self._client = self._observer = None
 
-    def woken(self, fired: set[str]) -> None:
-        """Watches have fired, or the connection has changed."""
-        self._hands.fired(fired)
-        self._hands_alarm.ring()
+    def on_watch_events(self, fired: set[str]) -> None:
+        """Wake both loops after watches fired or the connection changed."""
+        self._order_executor.on_watch_events(fired)
+        self._orders_wakeup.wake()
         if self._observer is not None:
-            self._observer.fired(fired)
-            self._leader_alarm.ring()
+            self._observer.mark_changed(fired)
+            self._leader_wakeup.wake()
 
-    def a_runner_died(self) -> None:
-        self._hands_alarm.ring()
+    def on_runner_exit(self) -> None:
+        self._orders_wakeup.wake()
 
     # Leading
 
-    def lead(self, reign: Reign) -> None:
-        """Begin, unless it is this reign that we lead already."""
+    def start_leading(self, leadership: Leadership) -> None:
+        """Start leading; do nothing if the leader loop already runs with a leadership."""
         if self._leader is not None or self._client is None:
             return
-        self._leader = self._make_leader(self._client, reign)
+        self._leader = self._make_leader(self._client, leadership)
         if self._observer is None:
             self._observer = self._leader.observer
         else:
             self._leader.take_over(self._observer)
-        self._rule(self._client)
+        self._start_leader_loop(self._client)
 
-    def stand_by(self) -> None:
-        """This node is next in line."""
+    def start_standby(self) -> None:
+        """Start to observe all jobs, because this node is next in the election."""
         if self._observer is None and self._client is not None and self._make_observer is not None:
             self._observer = self._make_observer(self._client)
-            self._rule(self._client)
+            self._start_leader_loop(self._client)
 
-    def _rule(self, client: Client) -> None:
-        if self._ruling is None:
-            self._ruling = asyncio.ensure_future(self._loop(client, self._leader_alarm, self._rule_once))
-        self._leader_alarm.ring()
-
-    @property
-    def lost(self) -> str | None:
-        """Why the reign is over, if the leader was told."""
-        return self._leader.lost if self._leader is not None else None
+    def _start_leader_loop(self, client: Client) -> None:
+        if self._leader_task is None:
+            self._leader_task = asyncio.ensure_future(self._run_loop(client, self._leader_wakeup, self._run_leader_pass))
+        self._leader_wakeup.wake()
 
     @property
-    def work(self) -> Work | None:
-        """Of the leader, or of the one that is next in line; None for the others."""
+    def lost_reason(self) -> str | None:
+        """Reason for the loss of leadership, if a write of the leader loop was rejected for it."""
+        return self._leader.lost_reason if self._leader is not None else None
+
+    @property
+    def leader_stats(self) -> LeaderStats | None:
+        """Job counts of the leader or of the node next in the election; None on other nodes."""
         if self._leader is not None:
-            return self._leader.work
-        return Work(*self._observer.count()) if self._observer is not None else None
+            return self._leader.stats
+        return LeaderStats(*self._observer.count_jobs()) if self._observer is not None else None
 
-    def depose(self) -> None:
-        """A pass that is under way goes on; what it writes is fenced."""
+    def stop_leading(self) -> None:
+        """Stop leading. A pass in progress continues, but the epoch check rejects its writes."""
         self._leader = None
 
-    async def _rule_once(self) -> bool:
+    async def _run_leader_pass(self) -> bool:
         if (leader := self._leader) is None:
             if self._observer is not None:
-                await self._observer.look()
-                self.objection = None  # everything can be read
+                await self._observer.refresh()
+                self.objection = None  # all records are readable
             return False
-        done = await leader.one_pass()
-        if leader.lost is not None:
-            self._ring()
-        return done > 0 and leader.lost is None
+        done = await leader.run_pass()
+        if leader.lost_reason is not None:
+            self._on_leader_change()
+        return done > 0 and leader.lost_reason is None
 
-    async def _follow(self, client: Client) -> None:
-        async def one_pass() -> bool:
-            await self._hands.one_pass(client)
+    async def _run_orders_loop(self, client: Client) -> None:
+        async def run_pass() -> bool:
+            await self._order_executor.run_pass(client)
             return False
 
-        await self._loop(client, self._hands_alarm, one_pass)
+        await self._run_loop(client, self._orders_wakeup, run_pass)
 
-    async def _loop(self, client: Client, alarm: Alarm, one_pass: Callable[[], Awaitable[bool]]) -> None:
-        """Passes, as soon as something changed and now and then anyway, until the session or the task ends."""
-        said = ""
-        while client.state is not State.ENDED:
+    async def _run_loop(self, client: Client, wakeup: Wakeup, run_pass: Callable[[], Awaitable[bool]]) -> None:
+        """Run passes on every wakeup, and at least every `pause_s` seconds, until the session or the task ends."""
+        logged_problem = ""
+        while client.state is not ConnectionState.ENDED:
             again = False
             try:
-                again = await one_pass()
-                said = ""
+                again = await run_pass()
+                logged_problem = ""
             except SessionEnded:
                 return
             except (Unavailable, OutcomeUnknown):
                 pass
             except NewerSchema as error:
                 self.objection = error
-                self._ring()
+                self._on_leader_change()
             except (Conflict, Refused) as error:
-                if str(error) != said:
+                if str(error) != logged_problem:
                     self._log.warning("problem", problem=str(error))
-                said = str(error)
-            except Exception as error:  # noqa: BLE001 -- a mistake of ours about one thing must not end all others
-                self._log.error("mistake", problem=f"{type(error).__name__}: {error}", exc_info=True)
+                logged_problem = str(error)
+            except Exception as error:  # noqa: BLE001 -- a bug in the handling of one job must not end the loop
+                self._log.error("internal error", problem=f"{type(error).__name__}: {error}", exc_info=True)
             if not again:
-                await alarm.wait(self._pause_s)
+                await wakeup.wait(self._pause_s)

@@ -1,23 +1,22 @@
-"""Deciding: `plan(snapshot, now)` gives commands. Pure: no I/O, no clock, no randomness.
+"""Planning: `plan(snapshot, now)` returns commands. Pure: no I/O, no clock, no randomness.
 
-Every pass looks at the whole. A command carries its reason; whoever carries it out checks the versions of everything that it
-was decided from, in the same transaction, so that a plan that has become old does nothing.
+Every pass plans the whole cluster. A command carries its reason. The transaction of a command checks the versions of all
+znodes that the decision depends on, so an outdated plan has no effect.
 """
 
-from holdfast.plan.command import Command, Launch, Quarantine, Settle, Withdraw
+from holdfast.plan.command import Command, Launch, Quarantine, UpdateState, WithdrawOrder
 from holdfast.plan.planner import plan
-from holdfast.plan.snapshot import Garbled, JobView, NodeView, Now, Snapshot
+from holdfast.plan.snapshot import JobView, NodeView, Now, Snapshot
 
 __all__ = [
     "Command",
-    "Garbled",
     "JobView",
     "Launch",
     "NodeView",
     "Now",
     "Quarantine",
-    "Settle",
     "Snapshot",
-    "Withdraw",
+    "UpdateState",
+    "WithdrawOrder",
     "plan",
 ]

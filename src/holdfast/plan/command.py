@@ -1,18 +1,18 @@
-"""What a leader may do. Each command is one transaction, which checks what it was decided from."""
+"""Commands of a leader. Each command is one transaction that checks the znodes the decision depends on."""
 
 from dataclasses import dataclass
 
 from holdfast.model.identifiers import JobId, NodeId
-from holdfast.model.job import State
+from holdfast.model.job import JobState
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Take the next attempt number and order a node to run it."""
+    """Assign the next attempt number and order a node to run the attempt."""
 
     job: JobId
     node: NodeId
-    state: State
+    state: JobState
 
     @property
     def reason(self) -> str:
@@ -20,13 +20,13 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
-    """Write down how the job stands now. If that is final, its name and its order go in the same transaction."""
+class UpdateState:
+    """Write a new state. If its phase is final, the same transaction deletes the job's name and its order."""
 
     job: JobId
-    state: State
+    state: JobState
     rebuilt: bool = False
-    """The old state could not be read: this one is made from the lease."""
+    """The old state could not be read; this one is built from the lease."""
 
     @property
     def reason(self) -> str:
@@ -35,21 +35,21 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Set the job aside, with its original bytes. Nothing is deleted, and its attempt number stays used."""
+    """Move the job to quarantine with its original bytes. Nothing is deleted; its attempt number is never assigned again."""
 
     job: JobId
     reason: str
-    state: State | None
-    """None if there was none: nothing is made up about a job that was never submitted as a whole."""
+    state: JobState | None
+    """None if the job has no state: a job that was never completely submitted does not get one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Remove an order that matches no state. It would start nothing, but it would be there for ever."""
+class WithdrawOrder:
+    """Delete an order that matches no state. It would start nothing, but it would stay forever."""
 
     job: JobId
     node: NodeId
     reason: str
 
 
-Command = Launch | Settle | Quarantine | Withdraw
+Command = Launch | UpdateState | Quarantine | WithdrawOrder

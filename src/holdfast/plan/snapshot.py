@@ -1,54 +1,49 @@
-"""What a leader has seen: one immutable picture of the whole cluster."""
+"""Snapshot of the whole cluster, the immutable input of the planner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.model.codec import UnreadableRecord
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
-from holdfast.model.job import Desired, Lease, Report, Spec, State
-from holdfast.model.versions import FIRST
+from holdfast.model.job import Desired, JobState, Lease, Report, Spec
+from holdfast.model.versions import FIRST_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
+    """Current time, in seconds, on both clocks."""
+
     wall: float
-    """For people, and for back-off, which must survive a change of leaders."""
+    """Wall clock, for events and for back-off, which must survive a change of leader."""
     boot: float
-    """The leader's own clock, for margins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Garbled:
-    """Bytes that are no record, and why."""
-
-    reason: str
+    """The leader's boot-time clock, for margins."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """Everything about one job. None means that the znode is not there."""
+    """Records of one job. None means that the znode does not exist."""
 
     id: JobId
-    spec: Spec | Garbled | None
-    """Of the version that the next attempt would run."""
-    desired: Desired | Garbled | None
-    """What people want."""
+    spec: Spec | UnreadableRecord | None
+    """Spec of the version that the next attempt would run."""
+    desired: Desired | UnreadableRecord | None
     attempt: Attempt
-    """The version of the `attempt` znode, which no bytes can change."""
-    state: State | Garbled | None
-    lease: Lease | Garbled | None = None
-    report: Report | Garbled | None = None
-    word: int = 0
-    """The number of people's last word, which is the version of the `desired` znode."""
+    """Last assigned attempt number: the version of the `attempt` znode, which is independent of its bytes."""
+    state: JobState | UnreadableRecord | None
+    lease: Lease | UnreadableRecord | None = None
+    report: Report | UnreadableRecord | None = None
+    desired_version: int = 0
+    """Version of the `desired` znode: the number of the user's last request."""
     force: bool = False
-    """That word allows the next attempt to start anywhere."""
-    version: int = FIRST
-    """Of the spec, as people want it."""
-    whole: bool = True
-    """Whether every part is there that a submission makes."""
-    owns_its_name: bool = True
-    """Whether the name in its spec points back to it."""
+    """The user's last request allows the next attempt to start on any node."""
+    spec_version: int = FIRST_VERSION
+    """Version of the spec that the user requested."""
+    complete: bool = True
+    """True if every znode exists that a submission creates."""
+    owns_name: bool = True
+    """True if the name in its spec belongs to this job."""
     lease_gone_since: float | None = None
-    """On the leader's own clock: when it first saw that there is no lease. Begun again by a new leader."""
+    """Boot time at which this leader first saw that the lease is missing. A new leader starts again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +60,6 @@ class Snapshot:
     orders: Mapping[NodeId, frozenset[JobId]] = field(default_factory=dict)
     quarantined: frozenset[JobId] = frozenset()
     margin_s: float = 4.0
-    """How long after its lease was seen gone an attempt is surely dead."""
+    """Seconds after the lease was first seen missing until the attempt is certainly dead."""
     start_s: float = 30.0
-    """How long a node may take from an order to the lease."""
+    """Seconds a node may take from an order to the lease."""

@@ -1,4 +1,4 @@
-"""The runner's process: `python -m holdfast.runner ATTEMPT_DIRECTORY LOCK_FD`, started detached by the agent."""
+"""Runner process: `python -m holdfast.runner ATTEMPT_DIRECTORY LOCK_FD`. The agent starts it detached."""
 
 import asyncio
 import json
@@ -11,26 +11,27 @@ from holdfast import config, log
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.model.identifiers import Attempt, JobId
-from holdfast.runner.attempt import Patience, Runner
-from holdfast.runner.attempt_layout import RUN
-from holdfast.runner.cds.archive import Archives
-from holdfast.runner.driver import DriverWork
-from holdfast.runner.driver_command import Supplies
-from holdfast.runner.failsafe_client import HttpPeers
-from holdfast.runner.lease import Run
+from holdfast.runner.attempt import Runner
+from holdfast.runner.attempt_layout import RUN_FILE
+from holdfast.runner.cds.archive import ArchiveDirectory
+from holdfast.runner.execution.driver import LocalDriverExecution
+from holdfast.runner.execution.driver_command import NodeResources
+from holdfast.runner.failsafe_client import HttpFailsafePeers
+from holdfast.runner.lease import AttemptAssignment
+from holdfast.runner.timeouts import AttemptTimeouts
 from holdfast.storage import open_storage
-from holdfast.zk.kazoo_transport import connect_by
+from holdfast.zk.kazoo_transport import client_factory
 from holdfast.zk.records.paths import Paths
 
 
 def main() -> int:
     directory = Path(sys.argv[1])
-    os.set_inheritable(int(sys.argv[2]), False)  # the lock says that the runner lives, not its children
-    logger = log.configure(component="runner")
+    os.set_inheritable(int(sys.argv[2]), False)  # the lock shows that the runner is alive, so no child may hold it
+    logger = log.configure_logging(component="runner")
     try:
-        fields = json.loads((directory / RUN).read_bytes())
-        settings = config.load(Path(fields["config"]))
-        run = Run(
+        fields = json.loads((directory / RUN_FILE).read_bytes())
+        settings = config.load_config(Path(fields["config"]))
+        run = AttemptAssignment(
             JobId(fields["job"]),
             Attempt(fields["attempt"]),
             settings.node,
@@ -39,7 +40,7 @@ def main() -> int:
             version=int(fields["version"]),
             on_trial=bool(fields["on_trial"]),
         )
-        logger = log.configure(component="runner", node=run.node, job=run.job, attempt=run.attempt)
+        logger = log.configure_logging(component="runner", node=run.node, job=run.job, attempt=run.attempt)
         asyncio.run(_run(run, settings, directory, logger))
     except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
         logger.error("cannot run", problem=str(error))
@@ -47,32 +48,32 @@ def main() -> int:
     return 0
 
 
-async def _run(run: Run, settings: config.Config, directory: Path, logger: log.Log) -> None:
+async def _run(run: AttemptAssignment, settings: config.Config, directory: Path, logger: log.Log) -> None:
     clock = SystemClock()
-    paths = Paths(settings.cluster, prefix=settings.ensemble.chroot)
+    paths = Paths(settings.cluster, prefix=settings.connection.chroot)
     runner = Runner(
         run,
         paths,
-        connect=connect_by(settings.ensemble),
+        connect=client_factory(settings.connection),
         clock=clock,
         timing=settings.timing,
-        work=DriverWork(
+        driver=LocalDriverExecution(
             run,
             directory,
             cluster=settings.cluster,
             storage=open_storage(settings.storage),
-            ensemble=settings.ensemble,
+            ensemble=settings.connection,
             clock=clock,
             log=logger,
-            supplies=Supplies(
-                archives=Archives(settings.archives) if settings.archives is not None else None,
+            resources=NodeResources(
+                cds_archives=ArchiveDirectory(settings.archives) if settings.archives is not None else None,
                 connectors=settings.connectors,
-                maven=settings.maven,
+                maven_mirror=settings.maven,
             ),
         ),
-        peers=HttpPeers(lambda: runner.secret, logger),
+        peers=HttpFailsafePeers(lambda: runner.secret, logger),
         log=logger,
-        patience=Patience(stop_s=settings.stop_s),
+        timeouts=AttemptTimeouts(stop_timeout_s=settings.stop_s),
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

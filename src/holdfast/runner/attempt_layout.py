@@ -1,21 +1,26 @@
-"""Where an attempt keeps its things on its node."""
+"""Files and directories of an attempt on its node."""
 
 from pathlib import Path
 
 from holdfast.model.identifiers import Attempt, JobId
 
-RUN = "run.json"
-LOCK = "runner.lock"
-SESSION = "session.json"
-OUTCOME = "outcome.json"
-BURIED = "buried"
+RUN_FILE = "run.json"
+"""Assignment of the attempt. Writer: the node's agent. Reader: the runner."""
+RUNNER_LOCK = "runner.lock"
+"""File that the runner keeps locked while it is alive."""
+SESSION_FILE = "session.json"
+"""Id and password of the runner's ZooKeeper session, with which the agent closes the session of a dead runner."""
+OUTCOME_FILE = "outcome.json"
+CLOSED_MARKER = "buried"
+"""Empty file: the agent has reported the attempt's end, and nothing is left to do."""
 DRIVER_LOG = "driver.log"
-CONTROL = "control"
-CODE = "code"
-PACKAGE = "package.zip"
-WORK = "work"
-SCRATCH = "tmp"
-"""What the driver and Spark leave here is removed with the attempt: a killed one clears up nothing itself."""
+CONTROL_DIRECTORY = "control"
+"""Directory of the control files (`driver_protocol.control_files`)."""
+CODE_DIRECTORY = "code"
+PIPELINE_PACKAGE = "package.zip"
+WORK_DIRECTORY = "work"
+SCRATCH_DIRECTORY = "tmp"
+"""Temporary directory of the driver and of Spark. The agent removes it, because a killed driver leaves its files behind."""
 
 
 def attempt_directory(root: Path, job: JobId, attempt: Attempt) -> Path:

@@ -1,4 +1,4 @@
-"""Asking other nodes for promises, over HTTP."""
+"""HTTP client that asks other nodes for failsafe promises."""
 
 import asyncio
 import json
@@ -8,26 +8,26 @@ from collections.abc import Callable, Mapping
 
 from holdfast.log import Log
 from holdfast.model.identifiers import NodeId
-from holdfast.runner.lease import Run
+from holdfast.runner.lease import AttemptAssignment
 
 ANSWER_S = 2.0
 
 
-class HttpPeers:
+class HttpFailsafePeers:
     def __init__(self, secret: Callable[[], str], log: Log) -> None:
         self._secret = secret
         self._log = log
 
-    async def promise(self, nodes: Mapping[NodeId, str], run: Run, period_s: float) -> bool:
-        body = json.dumps({"job": run.job, "attempt": run.attempt, "period_s": period_s}).encode()
+    async def request_promises(self, nodes: Mapping[NodeId, str], assignment: AttemptAssignment, period_s: float) -> bool:
+        body = json.dumps({"job": assignment.job, "attempt": assignment.attempt, "period_s": period_s}).encode()
         answers = await asyncio.gather(*(asyncio.to_thread(self._ask, address, body) for address in nodes.values()))
         for node, problem in zip(nodes, answers, strict=True):
             if problem:
-                self._log.warning("no promise", node=node, problem=problem)
+                self._log.warning("failsafe promise refused", node=node, problem=problem)
         return not any(answers)
 
     def _ask(self, address: str, body: bytes) -> str:
-        """Empty if it was promised; else why not."""
+        """Ask one node. Return an empty string if it has promised, else the problem."""
         request = urllib.request.Request(
             f"{address}/v1/promises",
             data=body,

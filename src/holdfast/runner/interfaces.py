@@ -1,48 +1,53 @@
-"""What a runner needs of the world around it. The real things are in `driver` and `peers`; the simulator has its own."""
+"""Interfaces between a runner and its environment. `execution.driver` and `failsafe_client` implement them."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Outcome, Progress, Report, Spec
-from holdfast.runner.lease import Run
+from holdfast.runner.lease import AttemptAssignment
 from holdfast.zk.session.client import SessionId
 
 
-class Work(Protocol):
-    """The processes of one attempt, and what it leaves on disk."""
+class DriverExecution(Protocol):
+    """Execution of one attempt's driver: its processes and its files."""
 
-    async def perform(self, spec: Spec, before: Report | None) -> Outcome:
-        """Prepare, start the driver, wait for its end. Returns when every process of the attempt is surely gone."""
+    async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:
+        """Start the driver and return its outcome after every process of the attempt is gone."""
 
-    def renew(self, deadline: float) -> None:
-        """The processes may live until then, on CLOCK_BOOTTIME, and not longer, even if this process hangs."""
+    def set_deadline(self, deadline: float) -> None:
+        """Replace the deadline (seconds of CLOCK_BOOTTIME) at which the processes are killed, even if this process hangs."""
 
-    def ask_to_stop(self) -> None:
-        """Gracefully, at the next batch boundary."""
+    def request_stop(self) -> None:
+        """Ask the driver to stop at the next batch boundary."""
 
-    def press_to_stop(self) -> None:
-        """It did not: by a signal that the program can still catch."""
+    def send_sigterm(self) -> None:
+        """Send SIGTERM to a driver that has not stopped."""
 
-    def end(self, cause: Outcome) -> None:
-        """Kill everything. `perform` then returns this cause, unless the driver had ended by itself before."""
+    def kill(self, cause: Outcome) -> None:
+        """Kill all processes. `run_driver` then returns `cause`, unless the driver had ended by itself before."""
 
     @property
     def driver_pid(self) -> int | None: ...
 
     @property
     def note(self) -> str:
-        """What people have to know about how it began, or what it waits for; empty if all is as always."""
+        """Sentence for operators about the start or a current problem; empty if there is nothing to report."""
 
     def progress(self) -> Progress | None: ...
 
-    def keep_session(self, session: SessionId) -> None:
-        """Write down what it takes to close our session, should we die."""
+    def save_session(self, session: SessionId) -> None:
+        """Save the session's id and password, with which the node closes the session if this runner dies."""
 
-    async def leave(self, outcome: Outcome) -> None:
-        """Write the outcome down where it is found again: beside the attempt, and in the checkpoint."""
+    async def save_outcome(self, outcome: Outcome) -> None:
+        """Save the outcome in the attempt's directory and in the checkpoint."""
 
 
-class Peers(Protocol):
-    async def promise(self, nodes: Mapping[NodeId, str], run: Run, period_s: float) -> bool:
-        """Whether every one of these nodes, by address, has promised not to start a later attempt for this long."""
+class FailsafePeers(Protocol):
+    """Client for the other nodes of the failsafe set."""
+
+    async def request_promises(self, nodes: Mapping[NodeId, str], assignment: AttemptAssignment, period_s: float) -> bool:
+        """Ask all nodes to promise not to start a later attempt for `period_s`. Return True if every one has promised.
+
+        `nodes` maps each node to its HTTP address.
+        """

@@ -1,14 +1,14 @@
 """Savepoints: consistent copies of a job's checkpoint, with checksums, that other jobs can start from.
 
-Whoever asks for one makes it: the command line copies from the storage to the storage, so that nothing about it has to be
-agreed with a node. A running job is not paused: Spark writes every file of a checkpoint once and never changes it, so a copy of
-all that belongs to the batches up to the last committed one is consistent (`cut.py`). The manifest is written last, after the
-data is on the disk: what has none is no savepoint.
+The client process copies the files itself, from the storage to the storage; no node takes part. A running job is not paused:
+Spark writes each file of a checkpoint once and never changes it. A copy of all files up to the last committed batch is
+therefore consistent (`selection`). The manifest is written last, after the data is on disk. A folder without a manifest is
+not a savepoint.
 
-Everything here may load pyarrow and blocks: only for processes that end soon.
+Every call blocks and may load pyarrow, so this package is only for short-lived processes.
 """
 
 from holdfast.savepoint.manifest import Manifest
-from holdfast.savepoint.savepoint_store import Savepoints, Source
+from holdfast.savepoint.savepoint_store import SavepointSource, SavepointStore
 
-__all__ = ["Manifest", "Savepoints", "Source"]
+__all__ = ["Manifest", "SavepointSource", "SavepointStore"]

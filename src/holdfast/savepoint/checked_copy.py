@@ -1,68 +1,70 @@
-"""Copying many files at once, each with its checksum."""
+"""Parallel copies of files, with the SHA-256 of each."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.savepoint.file_tree import Files
-from holdfast.savepoint.manifest import Damaged, File
+from holdfast.savepoint.manifest import ManifestFile, SavepointDamaged
 from holdfast.storage import digest
 from holdfast.storage.digest import Write
+from holdfast.storage.filesystem.files import Files
 
-THREADS = 4
-TELL_BYTES = 4 << 20
+COPY_THREADS = 4
+REPORT_EVERY_BYTES = 4 << 20
 
-Advance = Callable[[int], None]
-"""Told how many bytes have been copied since it was told last. Called from several threads."""
+ReportBytes = Callable[[int], None]
+"""Progress callback with the number of bytes copied since its last call. Called from several threads."""
 
 
-class Vanished(Exception):
-    """A file is gone that was there when the others were listed."""
+class VanishedFile(Exception):
+    """Listed file that was removed before it could be copied."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
 
 
-def copy(source: Files, target: Files, paths: Iterable[str], advance: Advance) -> Generator[File | Vanished, None, None]:
-    """In the order of the paths. Raises what the files raise. Once it is closed, nothing is being written any more."""
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="copying") as pool:
+def copy_files(
+    source: Files, target: Files, paths: Iterable[str], report_bytes: ReportBytes
+) -> Generator[ManifestFile | VanishedFile, None, None]:
+    """Copy files and yield one result for each path, in order. When the generator is closed, all writing has stopped."""
+    with ThreadPoolExecutor(COPY_THREADS, thread_name_prefix="savepoint-copy") as pool:
         try:
-            yield from pool.map(lambda path: _copy(source, target, path, advance), paths)
+            yield from pool.map(lambda path: _copy(source, target, path, report_bytes), paths)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
-def copy_checked(source: Files, target: Files, files: Iterable[File], advance: Advance) -> None:
-    """Raises Damaged for what is not what it should be."""
-    wanted = list(files)
-    with contextlib.closing(copy(source, target, [file.path for file in wanted], advance)) as copied:
-        for file, found in zip(wanted, copied, strict=True):
-            if isinstance(found, Vanished):
-                raise Damaged(f"{source.shown}/{file.path} is missing")
-            if found != file:
-                raise Damaged(
-                    f"{source.shown}/{file.path} is damaged: {found.size} bytes with the SHA-256 {found.sha256}, "
-                    f"and it should be {file.size} with {file.sha256}"
+def copy_verified(source: Files, target: Files, files: Iterable[ManifestFile], report_bytes: ReportBytes) -> None:
+    """Copy files. Raises SavepointDamaged for a file that is missing or differs from its entry in the manifest."""
+    expected = list(files)
+    with contextlib.closing(copy_files(source, target, [file.path for file in expected], report_bytes)) as copies:
+        for file, copied in zip(expected, copies, strict=True):
+            if isinstance(copied, VanishedFile):
+                raise SavepointDamaged(f"{source.display_name}/{file.path} is missing")
+            if copied != file:
+                raise SavepointDamaged(
+                    f"{source.display_name}/{file.path} is damaged: it has {copied.size} bytes with the SHA-256 "
+                    f"{copied.sha256}, but the manifest lists {file.size} bytes with {file.sha256}"
                 )
 
 
-def _copy(source: Files, target: Files, path: str, advance: Advance) -> File | Vanished:
-    untold = 0
+def _copy(source: Files, target: Files, path: str, report_bytes: ReportBytes) -> ManifestFile | VanishedFile:
+    unreported = 0
 
-    def told(piece: memoryview, write: Write) -> None:
-        nonlocal untold
-        write(piece)
-        untold += len(piece)
-        if untold >= TELL_BYTES:
-            advance(untold)
-            untold = 0
+    def write_and_report(data: memoryview, write: Write) -> None:
+        nonlocal unreported
+        write(data)
+        unreported += len(data)
+        if unreported >= REPORT_EVERY_BYTES:
+            report_bytes(unreported)
+            unreported = 0
 
     try:
-        with source.reading(path) as read_into, target.writing(path) as write:
-            sha256, size = digest.copy(read_into, lambda piece: told(piece, write))
+        with source.open_reader(path) as read_into, target.open_writer(path) as write:
+            sha256, size = digest.copy_and_hash(read_into, lambda data: write_and_report(data, write))
     except FileNotFoundError:
-        return Vanished(path)
-    advance(untold)
-    return File(path, size, sha256)
+        return VanishedFile(path)
+    report_bytes(unreported)
+    return ManifestFile(path, size, sha256)

@@ -1,4 +1,4 @@
-"""What a savepoint consists of. Its manifest is written last, and what has none is no savepoint."""
+"""Manifest of a savepoint: its origin and the size and SHA-256 of each file. Its field names are part of the file format."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -9,12 +9,12 @@ from holdfast.storage.digest import is_digest
 FORMAT = 1
 
 
-class Damaged(Refused):
-    """It is not what it was when it was made."""
+class SavepointDamaged(Refused):
+    """Savepoint whose manifest or files are not as they were written."""
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ManifestFile:
     path: str
     size: int
     sha256: str
@@ -25,19 +25,19 @@ class Manifest:
     id: str
     job: str
     name: str
-    """Of the job."""
+    """Name of the job."""
     ancestors: tuple[str, ...]
-    """The jobs that that one was restored from, the newest first."""
+    """Jobs whose checkpoint the job continues, the newest first."""
     version: int
-    """Of the job's spec."""
+    """Version of the job's spec."""
     made_wall_s: float
     by: str
     took_s: float
     running: bool
-    """Whether the job ran meanwhile."""
+    """True if the job was running while its checkpoint was copied."""
     batches: dict[str, int]
-    """The last batch of each query, by its folder."""
-    files: tuple[File, ...]
+    """Last batch of each query, by the folder of the query."""
+    files: tuple[ManifestFile, ...]
 
     @property
     def size(self) -> int:
@@ -48,22 +48,22 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> "Manifest":
-        """Raises Damaged."""
+        """Parse a manifest. `where` is its location, for messages. Raises SavepointDamaged."""
         try:
-            found = json.loads(data)
-            if found["format"] != FORMAT:
-                raise Damaged(f"{where} has the format {found['format']!r}, and this Holdfast knows {FORMAT}")
-            files = tuple(_file(each) for each in found["files"])
-            plain = {field.name: found[field.name] for field in fields(cls) if field.name not in ("files", "ancestors")}
-            return cls(**plain, ancestors=tuple(found["ancestors"]), files=files)
+            record = json.loads(data)
+            if record["format"] != FORMAT:
+                raise SavepointDamaged(f"{where} has format {record['format']!r}; this Holdfast reads format {FORMAT}")
+            files = tuple(_decode_file(fields) for fields in record["files"])
+            plain = {field.name: record[field.name] for field in fields(cls) if field.name not in ("files", "ancestors")}
+            return cls(**plain, ancestors=tuple(record["ancestors"]), files=files)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Damaged(f"{where} is no manifest of a savepoint: {type(error).__name__}") from error
+            raise SavepointDamaged(f"{where} is not the manifest of a savepoint: {type(error).__name__}") from error
 
 
-def _file(fields: dict[str, object]) -> File:
+def _decode_file(fields: dict[str, object]) -> ManifestFile:
     path, size, sha256 = fields["path"], fields["size"], fields["sha256"]
     if not isinstance(path, str) or not isinstance(size, int) or not isinstance(sha256, str) or not is_digest(sha256):
         raise ValueError(path)
     if path.startswith("/") or ".." in path.split("/"):
-        raise ValueError(path)  # nothing leads out of the folder
-    return File(path, size, sha256)
+        raise ValueError(path)  # a restore must not write outside of the checkpoint
+    return ManifestFile(path, size, sha256)

@@ -1,4 +1,4 @@
-"""The savepoints of a cluster: made, listed, removed, and copied into the checkpoint of a new job."""
+"""Savepoints of a cluster: create, list, remove and restore them."""
 
 import contextlib
 import re
@@ -8,35 +8,37 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.savepoint.checked_copy import Advance, copy, copy_checked
-from holdfast.savepoint.file_tree import Files, files_at
-from holdfast.savepoint.manifest import File, Manifest
-from holdfast.savepoint.selection import Cut, committed, cut
-from holdfast.storage.location import CHECKPOINTS, parse
+from holdfast.savepoint.checked_copy import ReportBytes, copy_files, copy_verified
+from holdfast.savepoint.manifest import Manifest, ManifestFile
+from holdfast.savepoint.selection import FileSelection, last_committed_batches, select_files
+from holdfast.storage.filesystem.files import Files, open_files
+from holdfast.storage.location import CHECKPOINTS, parse_location
 
 FOLDER = "savepoints"
 DATA = "data"
 MANIFEST = "manifest.json"
-TRIES = 3
-SLACK = 50
-"""Spark keeps a hundred batches. What is older than half of them may vanish while it is copied."""
+COPY_ATTEMPTS_MAX = 3
+RECENT_BATCHES = 50
+"""Batches whose files a savepoint of a running job must contain. Spark keeps 100 and removes older files meanwhile."""
 _ID = re.compile("s[0-9a-f]{12}")
 
-Begin = Callable[[int], Advance]
-"""Told how many bytes there are to copy, before the first is."""
+StartProgress = Callable[[int], ReportBytes]
+"""Callback with the total number of bytes, before the copy starts. Returns the callback for progress."""
+
+CopiedFiles = tuple[FileSelection, tuple[ManifestFile, ...]]
 
 
-def _silent(_bytes: int) -> Advance:
+def _no_progress(_bytes: int) -> ReportBytes:
     return lambda _more: None
 
 
-def is_savepoint(text: str) -> bool:
+def is_savepoint_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The job that a savepoint is made of."""
+class SavepointSource:
+    """Job whose checkpoint is copied."""
 
     job: str
     name: str
@@ -45,32 +47,26 @@ class Source:
     running: bool
 
 
-class Savepoints:
+class SavepointStore:
+    """Savepoints in the storage of one cluster. Every method raises Unavailable if the storage cannot be used."""
+
     def __init__(self, storage: str) -> None:
-        self._location = parse(storage)
+        self._location = parse_location(storage)
 
     def _checkpoint(self, job: str) -> Files:
-        return files_at(self._location.joined(CHECKPOINTS, job))
+        return open_files(self._location.join(CHECKPOINTS, job))
 
-    def _at(self, id: str) -> Files:
-        return files_at(self._location.joined(FOLDER, id))
+    def _savepoint(self, id: str) -> Files:
+        return open_files(self._location.join(FOLDER, id))
 
-    def make(self, source: Source, *, by: str, begin: Begin = _silent) -> Manifest:
-        """Raises Refused if there is nothing to copy, and Unavailable."""
-        began = time.monotonic()
+    def create(self, source: SavepointSource, *, by: str, start_progress: StartProgress = _no_progress) -> Manifest:
+        """Copy a job's checkpoint. Raises Refused if no batch is committed. Removes the incomplete copy on an error."""
+        started = time.monotonic()
         id = f"s{secrets.token_hex(6)}"
-        place = self._at(id)
+        folder = self._savepoint(id)
         try:
-            for _ in range(TRIES):
-                done = self._copy_of(source, place.below(DATA), begin)
-                if done is not None:
-                    break
-            else:
-                raise Unavailable(
-                    f"{source.name} goes on faster than its checkpoint can be copied: stop it first (stop --savepoint)"
-                )
-            cut, files = done
-            place.settle()
+            selection, files = self._copy_with_retries(source, folder.subtree(DATA), start_progress)
+            folder.sync()
             manifest = Manifest(
                 id=id,
                 job=source.job,
@@ -79,96 +75,113 @@ class Savepoints:
                 version=source.version,
                 made_wall_s=time.time(),
                 by=by,
-                took_s=round(time.monotonic() - began, 3),
+                took_s=round(time.monotonic() - started, 3),
                 running=source.running,
-                batches=cut.batches,
+                batches=selection.batches,
                 files=files,
             )
-            with place.writing(MANIFEST) as write:
+            with folder.open_writer(MANIFEST) as write:
                 write(memoryview(manifest.encode()))
-            place.settle()
+            folder.sync()
         except BaseException:
             with contextlib.suppress(Unavailable, OSError):
-                place.remove()
+                folder.remove_tree()
             raise
         return manifest
 
-    def _copy_of(self, source: Source, target: Files, begin: Begin) -> tuple[Cut, tuple[File, ...]] | None:
-        """None if something that is needed has vanished meanwhile."""
+    def _copy_with_retries(self, source: SavepointSource, target: Files, start_progress: StartProgress) -> CopiedFiles:
+        for _ in range(COPY_ATTEMPTS_MAX):
+            copied = self._copy_selected(source, target, start_progress)
+            if copied is not None:
+                return copied
+        raise Unavailable(
+            f"{source.name} removes files faster than its checkpoint can be copied: "
+            f"run 'holdfast stop {source.job} --savepoint'"
+        )
+
+    def _copy_selected(self, source: SavepointSource, target: Files, start_progress: StartProgress) -> CopiedFiles | None:
+        """Copy the selected files and return them, or None if a needed file was removed during the copy."""
         checkpoint = self._checkpoint(source.job)
-        batches = committed(checkpoint.walk())
+        batches = last_committed_batches(_file_sizes(checkpoint))
         if not batches:
-            raise Refused(f"{source.name} has committed no batch yet in {checkpoint.shown}, so there is nothing to keep")
-        sizes = checkpoint.walk()  # again: the files of those batches are all there by now
-        whole = cut(sizes, batches, running=source.running)
-        advance = begin(sum(sizes[path] for path in whole.files))
-        files: list[File] = []
-        with contextlib.closing(copy(checkpoint, target, whole.files, advance)) as copies:
+            raise Refused(f"{source.name} has not committed a batch in {checkpoint.display_name}: there is nothing to save")
+        sizes = _file_sizes(checkpoint)  # list again: now all files of these batches exist
+        selection = select_files(sizes, batches, running=source.running)
+        report_bytes = start_progress(sum(sizes[path] for path in selection.files))
+        files: list[ManifestFile] = []
+        with contextlib.closing(copy_files(checkpoint, target, selection.files, report_bytes)) as copies:
             for copied in copies:
-                if isinstance(copied, File):
+                if isinstance(copied, ManifestFile):
                     files.append(copied)
-                elif not source.running or whole.needs(copied.path, SLACK):
+                elif not source.running or selection.is_needed(copied.path, RECENT_BATCHES):
                     break
             else:
-                return whole, tuple(files)
-        target.remove()
+                return selection, tuple(files)
+        target.remove_tree()
         return None
 
-    def all(self) -> list[Manifest]:
-        """The whole ones, the oldest first."""
-        found = (self._read(id) for id in files_at(self._location.joined(FOLDER)).folders() if is_savepoint(id))
-        return sorted((manifest for manifest in found if manifest is not None), key=lambda manifest: manifest.made_wall_s)
+    def list_all(self) -> list[Manifest]:
+        """Return the complete savepoints, the oldest first."""
+        ids = filter(is_savepoint_id, open_files(self._location.join(FOLDER)).list_folders())
+        return sorted(
+            (manifest for id in ids if (manifest := self._read(id)) is not None), key=lambda manifest: manifest.made_wall_s
+        )
 
     def find(self, id: str) -> Manifest:
-        manifest = self._read(id) if is_savepoint(id) else None
+        """Return a savepoint. Raises Refused if it does not exist."""
+        manifest = self._read(id) if is_savepoint_id(id) else None
         if manifest is None:
-            raise Refused(f"there is no savepoint '{id}'; 'holdfast savepoint ls' lists them")
+            raise Refused(f"there is no savepoint '{id}': run 'holdfast savepoint ls' to list them")
         return manifest
 
     def _read(self, id: str) -> Manifest | None:
-        """None if it was never finished. Raises Damaged."""
-        place = self._at(id)
+        """Return the manifest, or None if the savepoint was never completed. Raises SavepointDamaged."""
+        folder = self._savepoint(id)
         try:
-            return Manifest.decode(place.read(MANIFEST), f"{place.shown}/{MANIFEST}")
+            return Manifest.decode(folder.read(MANIFEST), f"{folder.display_name}/{MANIFEST}")
         except FileNotFoundError:
             return None
 
     def remove(self, id: str) -> None:
-        """The manifest first: what is left after that is no savepoint."""
+        """Remove a savepoint, its manifest first: without a manifest, a partly removed folder is not a savepoint."""
         self.find(id)
-        place = self._at(id)
-        with contextlib.suppress(FileNotFoundError):
-            place.remove_file(MANIFEST)
-        place.remove()
+        folder = self._savepoint(id)
+        folder.remove_file(MANIFEST)
+        folder.remove_tree()
 
-    # Into the checkpoint of a new job
+    def restore(self, manifest: Manifest, job: str, start_progress: StartProgress = _no_progress) -> None:
+        """Copy a savepoint into the checkpoint of a new job. Raises SavepointDamaged if a file differs from the manifest."""
+        with self._new_checkpoint(job) as checkpoint:
+            copy_verified(self._savepoint(manifest.id).subtree(DATA), checkpoint, manifest.files, start_progress(manifest.size))
 
-    def restore(self, manifest: Manifest, job: str, begin: Begin = _silent) -> None:
-        """All of it, and just as it was when it was made. Raises Damaged."""
-        with self._fresh(job) as checkpoint:
-            copy_checked(self._at(manifest.id).below(DATA), checkpoint, manifest.files, begin(manifest.size))
-
-    def take_over(self, source: Source, job: str, begin: Begin = _silent) -> dict[str, int]:
-        """The checkpoint of a job that does not run. Returns the last batch of each query."""
-        with self._fresh(job) as checkpoint:
-            done = self._copy_of(source, checkpoint, begin)
-            if done is None:
-                raise Unavailable(f"the checkpoint of {source.name} was changed while it was copied")
-            return done[0].batches
+    def copy_checkpoint(
+        self, source: SavepointSource, job: str, start_progress: StartProgress = _no_progress
+    ) -> dict[str, int]:
+        """Copy the checkpoint of a job that is not running to a new job. Return the last batch of each query."""
+        with self._new_checkpoint(job) as checkpoint:
+            copied = self._copy_selected(source, checkpoint, start_progress)
+            if copied is None:
+                raise Unavailable(f"the checkpoint of {source.name} changed while it was copied: is the job running?")
+            return copied[0].batches
 
     @contextlib.contextmanager
-    def _fresh(self, job: str) -> Iterator[Files]:
+    def _new_checkpoint(self, job: str) -> Iterator[Files]:
+        """Yield the empty checkpoint of a new job. Raises Refused if it is not empty. Remove it on an error."""
         checkpoint = self._checkpoint(job)
-        if checkpoint.walk():
-            raise Refused(f"there is something in {checkpoint.shown} already")
+        if checkpoint.walk(1)[0]:
+            raise Refused(f"cannot copy a checkpoint to {checkpoint.display_name}: it already contains files")
         try:
             yield checkpoint
-            checkpoint.settle()
+            checkpoint.sync()
         except BaseException:
             with contextlib.suppress(Unavailable, OSError):
-                checkpoint.remove()
+                checkpoint.remove_tree()
             raise
 
-    def abandon(self, job: str) -> None:
-        """The job that a checkpoint was copied for was not submitted after all."""
-        self._checkpoint(job).remove()
+    def remove_checkpoint(self, job: str) -> None:
+        """Remove the copied checkpoint of a job that was not submitted."""
+        self._checkpoint(job).remove_tree()
+
+
+def _file_sizes(files: Files) -> dict[str, int]:
+    return {file.path: file.size for file in files.walk()[0]}

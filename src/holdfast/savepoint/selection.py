@@ -1,18 +1,19 @@
-"""Which files of a checkpoint belong to a copy of it. Pure.
+"""Selection of the checkpoint files that a savepoint contains. Pure.
 
-A query's checkpoint is a folder with `offsets`, `commits`, `metadata`, `sources` and `state`. Files are named by the batch that
-they belong to, and are written once. `offsets/N` stands before batch N begins, `commits/N` when it is done, and the state that
-batch N leaves has the version N + 1. So everything up to the last commit is a whole; what belongs to later batches is left out.
+A query's checkpoint is a folder with `offsets`, `commits`, `metadata`, `sources` and `state`. Each file is written once, and
+its name contains the number of its batch. Spark writes `offsets/N` before batch N starts and `commits/N` when it is done; the
+state after batch N has version N + 1. All files up to the last commit are therefore consistent. Files of later batches are
+left out.
 
-Of a job that does not run everything is copied: a batch that was begun has its offsets, and its repetition must be the same
-batch, because a sink may have taken it already.
+The checkpoint of a job that is not running is copied completely. The offsets of a batch that has started but not committed
+belong to it: Spark must repeat exactly this batch, because a sink may already contain its output.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-OURS = "_holdfast"
+HOLDFAST_FOLDER = "_holdfast"
 _OFFSETS = re.compile(r"(?P<query>(?:[^/]+/)*?)offsets/(?P<batch>\d+)")
 _COMMITS = re.compile(r"(?P<query>(?:[^/]+/)*?)commits/(?P<batch>\d+)")
 _SOURCES = re.compile(r"(?P<query>(?:[^/]+/)*?)sources/\d+/(?P<batch>\d+)(?:\.compact)?")
@@ -22,19 +23,22 @@ _UNFINISHED = re.compile(r"(?:[^/]+/)*\.[^/]*\.tmp(?:\.crc)?|(?:[^/]+/)*\.\.[^/]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class FileSelection:
+    """Files that a savepoint contains."""
+
     batches: dict[str, int]
-    """The last committed batch of each query, by its folder."""
+    """Last committed batch of each query, by the folder of the query."""
     files: tuple[str, ...]
+    """Paths relative to the job's checkpoint, sorted."""
 
-    def needs(self, path: str, slack: int) -> bool:
-        """Whether the next batch may read it. What is much older Spark itself removes as time goes by."""
-        query, number = _place(path)
-        return number is None or number > self.batches.get(query, 0) - slack
+    def is_needed(self, path: str, recent_batches: int) -> bool:
+        """Return False for a file older than the last `recent_batches` batches, which Spark removes sooner or later."""
+        query, batch = _query_and_batch(path)
+        return batch is None or batch > self.batches.get(query, 0) - recent_batches
 
 
-def committed(paths: Iterable[str]) -> dict[str, int]:
-    """The last committed batch of each query, by its folder."""
+def last_committed_batches(paths: Iterable[str]) -> dict[str, int]:
+    """Return the last committed batch of each query, by the folder of the query."""
     batches: dict[str, int] = {}
     for path in paths:
         if (match := _COMMITS.fullmatch(path)) is not None:
@@ -43,19 +47,19 @@ def committed(paths: Iterable[str]) -> dict[str, int]:
     return batches
 
 
-def cut(paths: Iterable[str], batches: dict[str, int], *, running: bool) -> Cut:
-    """Of the files below a job's checkpoint. They must have been listed after the batches were found committed."""
-    there = [path for path in paths if not path.startswith(f"{OURS}/") and not _UNFINISHED.fullmatch(path)]
-    return Cut(batches, tuple(sorted(path for path in there if not running or _belongs(path, batches))))
+def select_files(paths: Iterable[str], batches: dict[str, int], *, running: bool) -> FileSelection:
+    """Select files of a job's checkpoint. `paths` must have been listed after `batches` were found committed."""
+    finished = [path for path in paths if not path.startswith(f"{HOLDFAST_FOLDER}/") and not _UNFINISHED.fullmatch(path)]
+    return FileSelection(batches, tuple(sorted(path for path in finished if not running or _is_committed(path, batches))))
 
 
-def _belongs(path: str, batches: dict[str, int]) -> bool:
-    query, number = _place(path)
-    return number is None or number <= batches.get(query, -1)
+def _is_committed(path: str, batches: dict[str, int]) -> bool:
+    query, batch = _query_and_batch(path)
+    return batch is None or batch <= batches.get(query, -1)
 
 
-def _place(path: str) -> tuple[str, int | None]:
-    """The query that a file belongs to, and the last batch that it needs to have been committed; None: whatever it was."""
+def _query_and_batch(path: str) -> tuple[str, int | None]:
+    """Return the query folder of a file and the batch that wrote it, or None for a file that belongs to no single batch."""
     checksum = _CHECKSUM.fullmatch(path)
     plain = f"{checksum['folder']}{checksum['name']}" if checksum is not None else path
     for pattern in (_OFFSETS, _COMMITS, _SOURCES):

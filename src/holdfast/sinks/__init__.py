@@ -1,8 +1,9 @@
-"""Sinks for `foreachBatch` that keep each row once, however often a driver dies: Parquet, Delta, PostgreSQL.
+"""Exactly-once sinks for `foreachBatch`: Parquet, Delta and PostgreSQL.
 
-Each output says of itself whose it is and which batches it has, in the same step in which a batch becomes visible. So a
-batch that is repeated after a crash is skipped, what a superseded driver sends late is refused, and so is another job's output.
-Works in a Holdfast job and under bare `spark-submit`; `docs/sinks.md` says what is different there.
+Each output stores its owner and its batches, in the same atomic step that makes a batch visible. A batch that is repeated
+after a crash is skipped. Late writes of a superseded driver, and writes to another job's output, are refused.
+
+The sinks also work under plain `spark-submit`; `docs/sinks.md` describes the differences.
 """
 
 from holdfast.sinks.delta_sink import delta

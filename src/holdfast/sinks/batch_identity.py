@@ -1,13 +1,13 @@
-"""What Spark and the runner say of a batch. The only module here that reaches into a stream."""
+"""Identity of a batch: its owner, fencing token, id and digest. The only module here that accesses a stream's internals."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from holdfast.driver.stderr_log import say
-from holdfast.driver_protocol.environment import Environment
+from holdfast.driver.stderr_log import log_line
+from holdfast.driver_protocol.environment import DriverEnvironment
 from holdfast.errors import Refused, Unavailable
-from holdfast.sinks.batch_ledger import GENERATION_BITS, Batch, Owner
-from holdfast.sinks.hadoop_files import Folder
+from holdfast.sinks.batch_ledger import GENERATION_BITS, BatchIdentity, Owner
+from holdfast.sinks.hadoop_files import HadoopFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,44 +15,49 @@ if TYPE_CHECKING:
 _QUERY = "sql.streaming.queryId"
 
 
-def batch_of(frame: "DataFrame", batch_id: int) -> Batch:
+def identify_batch(frame: "DataFrame", batch_id: int) -> BatchIdentity:
+    """Return the identity of the batch that `foreachBatch` passes to a sink. Raises Refused outside of such a call."""
     session: Any = frame.sparkSession
     if not hasattr(session, "_jsparkSession"):
-        raise Refused("the sinks of Holdfast need a Spark session of the driver's own: with Spark Connect they do not work")
+        raise Refused("the sinks of Holdfast do not work with Spark Connect: use a classic Spark session")
     query = session.sparkContext.getLocalProperty(_QUERY)
     if not query:
-        raise Refused("a sink of Holdfast was called by something other than foreachBatch of a streaming query")
-    environment = Environment.read()
-    owner = Owner(lineage(environment), str(query))
-    return Batch(owner, fence(environment), batch_id, _digest(session, owner.query, batch_id))
+        raise Refused("a sink of Holdfast works only inside foreachBatch: pass it to writeStream.foreachBatch(…)")
+    environment = DriverEnvironment.from_variables()
+    owner = Owner(lineage_owner(environment), str(query))
+    return BatchIdentity(owner, fencing_token(environment), batch_id, _digest(session, owner.query, batch_id))
 
 
-def skip(frame: "DataFrame", batch: Batch, where: str) -> None:
-    """A batch that was written before a crash. It is computed once more all the same: Spark keeps the state of a query only
-    for batches that were, and ends one whose sink has looked away.
+def skip_batch(frame: "DataFrame", batch: BatchIdentity, output: str) -> None:
+    """Evaluate the rows of a batch that was written before a crash, and discard them.
+
+    The evaluation is necessary: Spark keeps the state of a query only for evaluated batches, and fails a query without it.
     """
-    say(f"batch {batch.id} is in {where} already, and is not written again")
+    log_line(f"skipping batch {batch.id}: {output} contains it already")
     frame.write.format("noop").mode("overwrite").save()
 
 
-def lineage(environment: Environment) -> str:
-    """A job that goes on from another's checkpoint goes on with its outputs, too: all of them have the name of the first."""
+def lineage_owner(environment: DriverEnvironment) -> str:
+    """Return the first job of a chain of jobs that continue each other's checkpoint. It owns the outputs of all of them."""
     return environment.ancestors[-1] if environment.ancestors else environment.job
 
 
-def fence(environment: Environment) -> int:
-    """Grows with every attempt of a job, and from a job to the one that goes on from it."""
+def fencing_token(environment: DriverEnvironment) -> int:
+    """Return a number that grows with every attempt, and from a job to the job that continues its checkpoint."""
     return (len(environment.ancestors) << GENERATION_BITS) + environment.attempt
 
 
 def _digest(session: Any, query: str, batch_id: int) -> str | None:
-    """Of the offsets, which Spark writes before a batch and never again: a batch that is repeated has the same."""
-    running = session._jsparkSession.sharedState().activeStreamingQueries()
-    execution = running.get(session._jvm.java.util.UUID.fromString(query))
+    """Return a digest of the batch's offsets, or None if they cannot be read.
+
+    Spark writes the offsets once, before the batch, so a repeated batch has the same digest.
+    """
+    active = session._jsparkSession.sharedState().activeStreamingQueries()
+    execution = active.get(session._jvm.java.util.UUID.fromString(query))
     if execution is None:
         return None
     try:
-        offsets = Folder(session, str(execution.resolvedCheckpointRoot())).read(f"offsets/{batch_id}")
+        offsets = HadoopFolder(session, str(execution.resolvedCheckpointRoot())).read(f"offsets/{batch_id}")
     except Unavailable:
         return None
     return None if offsets is None else hashlib.sha256(offsets.encode()).hexdigest()

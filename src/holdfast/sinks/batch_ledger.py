@@ -1,112 +1,121 @@
-"""Whether a batch is to be written, from what its output says of itself. Pure.
+"""Decision whether a batch is written, skipped or refused, based on the record in its output. Pure.
 
-The invariant: a batch is written only by the owner of the output, by no attempt older than the newest that was there, and only
-right after the batch before it. So batch ids are contiguous, and each batch is there once.
+Invariant: only the owner of an output writes to it, no attempt older than the newest recorded one writes, and each batch
+follows its predecessor. Batch ids are therefore contiguous, and each batch occurs once.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 GENERATION_BITS = 32
-"""Above these, the number of an attempt says how many jobs were there before its own, each going on from the one before."""
-NOBODY = "nobody"
-"""How `adopt` names the owner of an output that does not say whose it is."""
+"""Width of the attempt number in a fencing token. The bits above it count the preceding jobs of the lineage."""
+UNOWNED = "nobody"
+"""Value of `adopt` for an output without a recorded owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose batches an output holds. The query is in it because batch ids count within one checkpoint."""
+    """Owner of an output. It includes the query, because batch ids are unique only within one checkpoint."""
 
     job: str
-    """Empty if nobody supervises."""
+    """First job of the lineage; empty without Holdfast."""
     query: str
-    """Spark's id of the query, which its checkpoint keeps."""
+    """Spark's query id, which is stored in the checkpoint."""
 
     def __str__(self) -> str:
         return f"{self.job}/{self.query}" if self.job else self.query
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchIdentity:
+    """Batch that a sink is asked to write."""
+
     owner: Owner
     attempt: int
+    """Fencing token of the attempt."""
     id: int
     digest: str | None
-    """Of the offsets that the batch covers; None if they could not be read."""
+    """Digest of the batch's offsets, or None if they could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What an output that exists says of itself."""
+class OutputRecord:
+    """Record of an existing output."""
 
     owner: Owner | None
-    """None if it does not say."""
+    """None if the output has no recorded owner."""
     attempt: int = 0
-    """The newest that has written to it or is about to."""
+    """Fencing token of the newest attempt that has written or is about to write."""
     next_id: int = 0
     digests: Mapping[int, str | None] = field(default_factory=dict)
-    """Of batches before the next; those that are known still."""
+    """Digests of the recorded batches before `next_id`; old ones may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteBatch:
     adopts: bool = False
-    """Whether the output was somebody else's, or its first batches went elsewhere."""
+    """True if the output belonged to another owner, or if its first batches were written elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
-    """It took effect before a crash."""
+class SkipBatch:
+    """The output contains the batch already."""
 
 
 @dataclass(frozen=True, slots=True)
-class Superseded:
+class SupersededBy:
+    """A newer attempt has taken over the output."""
+
     by: int
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class OwnedByOther:
+    """The output belongs to another owner, or contains data without an owner."""
+
     owner: Owner | None
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class BatchGap:
+    """Batches before this one are missing in the output."""
+
     next_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Different:
-    """The batch is there, but it covers something else."""
+class DifferentInput:
+    """The output contains a batch with this id, but of different input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """The output has come further, and cannot say any more what this batch was."""
+class BatchForgotten:
+    """The output is past this batch and no longer has its digest."""
 
 
-Refusal = Superseded | Foreign | Gap | Different | Forgotten
-Decision = Write | Skip | Refusal
+Refusal = SupersededBy | OwnedByOther | BatchGap | DifferentInput | BatchForgotten
+Decision = WriteBatch | SkipBatch | Refusal
 
 
-def decide(recorded: Recorded | None, batch: Batch, adopt: str | None = None) -> Decision:
-    """`recorded` is None for an output that does not exist. `adopt` names the owner whose output may be continued."""
+def decide_batch(recorded: OutputRecord | None, batch: BatchIdentity, adopt: str | None = None) -> Decision:
+    """Decide about a batch. `recorded` is None for a new output; `adopt` names the owner whose output may be continued."""
     if recorded is None:
         if batch.id == 0:
-            return Write()
-        return Write(adopts=True) if adopt == NOBODY else Gap(0)
+            return WriteBatch()
+        return WriteBatch(adopts=True) if adopt == UNOWNED else BatchGap(0)
     if recorded.owner != batch.owner:
-        adopted = adopt == (NOBODY if recorded.owner is None else str(recorded.owner))
-        return Write(adopts=True) if adopted else Foreign(recorded.owner)
+        adopted = adopt == (UNOWNED if recorded.owner is None else str(recorded.owner))
+        return WriteBatch(adopts=True) if adopted else OwnedByOther(recorded.owner)
     if recorded.attempt > batch.attempt:
-        return Superseded(recorded.attempt)
+        return SupersededBy(recorded.attempt)
     if batch.id < recorded.next_id:
-        return _repeated(recorded, batch)
-    return Write() if batch.id == recorded.next_id else Gap(recorded.next_id)
+        return _decide_repeated(recorded, batch)
+    return WriteBatch() if batch.id == recorded.next_id else BatchGap(recorded.next_id)
 
 
-def _repeated(recorded: Recorded, batch: Batch) -> Decision:
+def _decide_repeated(recorded: OutputRecord, batch: BatchIdentity) -> Decision:
     if batch.id not in recorded.digests:
-        return Forgotten()
-    before = recorded.digests[batch.id]
-    same = before is None or batch.digest is None or before == batch.digest
-    return Skip() if same else Different()
+        return BatchForgotten()
+    digest = recorded.digests[batch.id]
+    same = digest is None or batch.digest is None or digest == batch.digest
+    return SkipBatch() if same else DifferentInput()

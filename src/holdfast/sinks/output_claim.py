@@ -1,30 +1,30 @@
-"""Who writes to an output now. Pure.
+"""Claim of a writer on an output. Pure.
 
-A claim has a number that only grows, across attempts and owners. Whoever holds the newest one writes; how all others are
-kept out is each output's own affair.
+Claim numbers grow across attempts and owners. Only the holder of the newest claim may write; each kind of output enforces this
+in its own way.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.sinks.batch_ledger import Batch, Owner
+from holdfast.sinks.batch_ledger import BatchIdentity, Owner
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class OutputClaim:
     number: int
     owner: Owner
     attempt: int
     nonce: str
-    """Of the sink that made it."""
+    """Random id of the sink that made the claim."""
     begins: int
-    """The batch with which this owner began."""
+    """First batch id of this owner in the output."""
 
     @staticmethod
-    def after(newest: "Claim | None", batch: Batch, nonce: str) -> "Claim":
-        """The one with which this batch's attempt takes over."""
+    def succeed(newest: "OutputClaim | None", batch: BatchIdentity, nonce: str) -> "OutputClaim":
+        """Return the claim with which the batch's attempt takes over from the newest claim."""
         own = newest is not None and newest.owner == batch.owner
-        return Claim(
+        return OutputClaim(
             number=newest.number + 1 if newest is not None else 1,
             owner=batch.owner,
             attempt=batch.attempt,
@@ -33,5 +33,5 @@ class Claim:
         )
 
     @staticmethod
-    def of(fields: dict[str, Any]) -> "Claim":
-        return Claim(**{**fields, "owner": Owner(**fields["owner"])})
+    def from_fields(fields: dict[str, Any]) -> "OutputClaim":
+        return OutputClaim(**{**fields, "owner": Owner(**fields["owner"])})

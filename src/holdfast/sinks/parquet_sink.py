@@ -1,100 +1,106 @@
-"""Batches into a directory of Parquet files. Readers see whole batches only, by plain `spark.read.parquet`."""
+"""Parquet sink. A plain `spark.read.parquet` sees complete batches only."""
 
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutputRefused, Refused, Unavailable
-from holdfast.sinks.batch_directory import Directory, Look, Written
-from holdfast.sinks.batch_identity import batch_of, skip
-from holdfast.sinks.batch_ledger import Batch, Refusal, Skip, decide
-from holdfast.sinks.hadoop_files import Folder
-from holdfast.sinks.output_claim import Claim
-from holdfast.sinks.refusal_message import named_attempt, refused, superseded
+from holdfast.sinks.batch_directory import BatchDirectory, BatchRecord, DirectoryState
+from holdfast.sinks.batch_identity import identify_batch, skip_batch
+from holdfast.sinks.batch_ledger import BatchIdentity, Refusal, SkipBatch, decide_batch
+from holdfast.sinks.hadoop_files import HadoopFolder
+from holdfast.sinks.output_claim import OutputClaim
+from holdfast.sinks.refusal_message import attempt_label, refusal_error, superseded_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ATOMIC = ("file", "hdfs")
-"""Where a rename is one step, for everybody."""
-TRIES = 10
+ATOMIC_RENAME_SCHEMES = ("file", "hdfs")
+"""File systems on which the rename of a directory is atomic."""
+ACQUIRE_ATTEMPTS_MAX = 10
 
 
 def parquet(path: str, *, adopt: str | None = None) -> "ParquetSink":
-    """For `foreachBatch`: each batch becomes `path/batch=N`, once.
+    """Return a sink for `foreachBatch` that writes each batch exactly once, as `path/batch=N`.
 
-    Only the query that began an output goes on with it. `adopt` names another owner whose output this one continues, as the
-    refusal spells it; once that is done it changes nothing.
+    Only the query that created an output may continue it. To continue another query's output, pass the owner that the error
+    message names as `adopt`. After the first adopted batch, `adopt` has no effect.
     """
     return ParquetSink(path, adopt)
 
 
 class ParquetSink:
+    """Callable for `foreachBatch`. It acquires the directory on its first batch."""
+
     def __init__(self, path: str, adopt: str | None) -> None:
         self._path = path
         self._adopt = adopt
         self._nonce = secrets.token_hex(8)
-        self._held: Look | None = None
-        """What the directory is like since it was taken. As long as the claim is the newest, nobody else changes that."""
+        self._state: DirectoryState | None = None
+        """State of the directory since it was acquired. While the claim is the newest, no other sink changes it."""
 
     def __call__(self, frame: "DataFrame", batch_id: int) -> None:
-        batch = batch_of(frame, batch_id)
+        batch = identify_batch(frame, batch_id)
         directory = self._open(frame)
-        if self._held is None:
-            self._held = self._take(directory, batch)
-        assert self._held.claim is not None
-        if not directory.is_newest(self._held.claim):
-            raise self._superseded(batch)
-        decision = decide(directory.recorded(self._held, batch.id), batch, self._adopt)
+        if self._state is None:
+            self._state = self._acquire(directory, batch)
+        assert self._state.claim is not None
+        if not directory.is_newest(self._state.claim):
+            raise self._superseded_error(batch)
+        decision = decide_batch(directory.output_record(self._state, batch.id), batch, self._adopt)
         if isinstance(decision, Refusal):
-            raise refused(decision, batch, self._path)
-        if isinstance(decision, Skip):
-            return skip(frame, batch, self._path)
-        self._held = self._write(directory, frame, batch, self._held)
+            raise refusal_error(decision, batch, self._path)
+        if isinstance(decision, SkipBatch):
+            return skip_batch(frame, batch, self._path)
+        self._state = self._write(directory, frame, batch, self._state)
 
-    def _open(self, frame: "DataFrame") -> Directory:
+    def _open(self, frame: "DataFrame") -> BatchDirectory:
         if "batch" in map(str.lower, frame.columns):
-            raise Refused("a column named 'batch' cannot be written: readers get one by that name, the number of the batch")
-        folder = Folder(frame.sparkSession, self._path)
-        if folder.scheme not in ATOMIC:
             raise Refused(
-                f"{self._path} cannot hold a Parquet output: to rename a directory is many steps on '{folder.scheme}:', and "
-                f"readers would see half a batch"
+                "the Parquet sink cannot write a column named 'batch': readers add one for the batch number. Rename it"
             )
-        return Directory(folder)
+        folder = HadoopFolder(frame.sparkSession, self._path)
+        if folder.scheme not in ATOMIC_RENAME_SCHEMES:
+            raise Refused(
+                f"the Parquet sink cannot write to {self._path}: renames are not atomic on '{folder.scheme}:', so readers "
+                f"could see half a batch. Use a local or HDFS path, or the Delta sink"
+            )
+        return BatchDirectory(folder)
 
-    def _take(self, directory: Directory, batch: Batch) -> Look:
-        for _ in range(TRIES):
-            look = directory.look()
-            decision = decide(directory.recorded(look, batch.id), batch, self._adopt)
+    def _acquire(self, directory: BatchDirectory, batch: BatchIdentity) -> DirectoryState:
+        for _ in range(ACQUIRE_ATTEMPTS_MAX):
+            state = directory.read_state()
+            decision = decide_batch(directory.output_record(state, batch.id), batch, self._adopt)
             if isinstance(decision, Refusal):
-                raise refused(decision, batch, self._path)
-            own = look.claim is not None and look.claim.owner == batch.owner
-            if look.others and not own:
+                raise refusal_error(decision, batch, self._path)
+            own = state.claim is not None and state.claim.owner == batch.owner
+            if state.foreign_names and not own:
                 raise OutputRefused(
-                    f"{self._path} holds {look.others[0]}, which readers would not see beside batches: move what is to be kept "
-                    f"into {self._path}/batch=0, or choose another place"
+                    f"{self._path} contains {state.foreign_names[0]}, which readers would ignore beside batches: move the "
+                    f"files to keep into {self._path}/batch=0, or choose another output"
                 )
-            if directory.take(Claim.after(look.claim, batch, self._nonce)):
-                return directory.look()
-        raise Unavailable(f"others take {self._path} over and over again")
+            if directory.acquire(OutputClaim.succeed(state.claim, batch, self._nonce)):
+                return directory.read_state()
+        raise Unavailable(f"cannot acquire {self._path}: other drivers keep taking it over; check which jobs write to it")
 
-    def _write(self, directory: Directory, frame: "DataFrame", batch: Batch, held: Look) -> Look:
-        assert held.claim is not None
-        written = Written(batch.owner, batch.attempt, batch.id, batch.digest)
+    def _write(
+        self, directory: BatchDirectory, frame: "DataFrame", batch: BatchIdentity, state: DirectoryState
+    ) -> DirectoryState:
+        assert state.claim is not None
+        record = BatchRecord(batch.owner, batch.attempt, batch.id, batch.digest)
         try:
-            frame.write.mode("overwrite").parquet(directory.staging(held.claim))
-            published = directory.publish(held.claim, held.next_number, written)
+            frame.write.mode("overwrite").parquet(directory.staging_uri(state.claim))
+            published = directory.publish(state.claim, state.next_number, record)
         except Exception as error:
-            # Whoever takes over moves the staging directory away, and what is written there then fails in many ways.
-            if directory.is_newest(held.claim):
+            # A successor moves the staging directory away, which makes the write fail in various ways.
+            if directory.is_newest(state.claim):
                 raise
-            raise self._superseded(batch) from error
+            raise self._superseded_error(batch) from error
         if not published:
-            if directory.is_newest(held.claim):
-                raise Unavailable(f"batch {batch.id} could not be made visible in {self._path}: somebody else changes it")
-            raise self._superseded(batch)
-        return replace(held, last=held.next_number, written=written)
+            if directory.is_newest(state.claim):
+                raise Unavailable(f"cannot publish batch {batch.id} in {self._path}: another process changes this directory")
+            raise self._superseded_error(batch)
+        return replace(state, last_number=state.next_number, last_record=record)
 
-    def _superseded(self, batch: Batch) -> Exception:
-        return superseded(self._path, named_attempt(batch.attempt), "a later one")
+    def _superseded_error(self, batch: BatchIdentity) -> Exception:
+        return superseded_error(self._path, attempt_label(batch.attempt), "a later attempt")

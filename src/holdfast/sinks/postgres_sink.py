@@ -1,91 +1,96 @@
-"""Batches into a PostgreSQL table. The rows and the record of their batch are one transaction."""
+"""PostgreSQL sink. The rows of a batch and its record are one transaction."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.sinks.batch_identity import batch_of, skip
-from holdfast.sinks.batch_ledger import Batch, Refusal, Skip, decide
-from holdfast.sinks.postgres_ledger import LedgerTable
-from holdfast.sinks.postgres_types import Column, columns_of
-from holdfast.sinks.refusal_message import refused
+from holdfast.sinks.batch_identity import identify_batch, skip_batch
+from holdfast.sinks.batch_ledger import BatchIdentity, Refusal, SkipBatch, decide_batch
+from holdfast.sinks.postgres_ledger import PostgresLedger
+from holdfast.sinks.postgres_types import PostgresColumn, postgres_columns
+from holdfast.sinks.refusal_message import refusal_error
 
 if TYPE_CHECKING:
     import psycopg
     from pyspark.sql import DataFrame
 
-INCOMING = "holdfast_incoming"
+STAGING_TABLE = "holdfast_incoming"
 
 
 def postgres(table: str, *, dsn: str = "", key: Sequence[str] = (), adopt: str | None = None) -> "PostgresSink":
-    """For `foreachBatch`: the rows of each batch into the table, once. With a key, a row replaces the one that has the same.
+    """Return a sink for `foreachBatch` that writes each batch exactly once to `table`, which is created if it is missing.
 
-    What the DSN does not say comes from libpq's variables (PGHOST, PGPASSWORD, PGSERVICE, …). A missing table is created.
-    Only the query that began an output goes on with it. `adopt` names another owner whose output this one continues, as the
-    refusal spells it; once that is done it changes nothing.
+    With a `key`, a row replaces the row with the same key. Parameters that `dsn` does not contain come from libpq's
+    environment variables (PGHOST, PGPASSWORD, PGSERVICE, …).
+
+    Only the query that created an output may continue it. To continue another query's output, pass the owner that the error
+    message names as `adopt`. After the first adopted batch, `adopt` has no effect.
     """
     return PostgresSink(table, dsn, tuple(key), adopt)
 
 
 class PostgresSink:
+    """Callable for `foreachBatch`."""
+
     def __init__(self, table: str, dsn: str, key: tuple[str, ...], adopt: str | None) -> None:
         self._table = table
         self._dsn = dsn
         self._key = key
         self._adopt = adopt
-        self._alone = False
-        """Whether what earlier attempts left open was ended."""
+        self._earlier_sessions_terminated = False
 
     def __repr__(self) -> str:
         return f"PostgresSink({self._table!r})"
 
     def __call__(self, frame: "DataFrame", batch_id: int) -> None:
-        batch = batch_of(frame, batch_id)
-        columns = columns_of(frame.schema)
+        batch = identify_batch(frame, batch_id)
+        columns = postgres_columns(frame.schema)
         if missing := [name for name in self._key if name not in {column.name for column in columns}]:
-            raise Refused(f"the key of {self._table} names the column '{missing[0]}', which its rows do not have")
-        with self._connected(batch) as connection:
-            ledger = LedgerTable(connection, self._table)
-            if not self._alone:
-                ledger.end_earlier(batch)
-                self._alone = True
-            ledger.open(columns, self._key)
-            decision = decide(ledger.recorded(batch.id), batch, self._adopt)
+            raise Refused(f"the key column '{missing[0]}' of the table {self._table} is missing in the written rows")
+        with self._transaction(batch) as connection:
+            ledger = PostgresLedger(connection, self._table)
+            if not self._earlier_sessions_terminated:
+                ledger.terminate_earlier_sessions(batch)
+                self._earlier_sessions_terminated = True
+            ledger.prepare_tables(columns, self._key)
+            decision = decide_batch(ledger.lock_and_read(batch.id), batch, self._adopt)
             if isinstance(decision, Refusal):
-                raise refused(decision, batch, self._shown)
-            if isinstance(decision, Skip):
-                ledger.seen(batch)
+                raise refusal_error(decision, batch, self._label)
+            if isinstance(decision, SkipBatch):
+                ledger.record_attempt(batch)
             else:
-                self._write(connection, columns, (_values(columns, row) for row in frame.toLocalIterator()))
-                ledger.record(batch)
-        if isinstance(decision, Skip):
-            skip(frame, batch, self._shown)
+                self._copy_rows(connection, columns, (_values(columns, row) for row in frame.toLocalIterator()))
+                ledger.record_batch(batch)
+        if isinstance(decision, SkipBatch):
+            skip_batch(frame, batch, self._label)
 
     @property
-    def _shown(self) -> str:
+    def _label(self) -> str:
         return f"the table {self._table}"
 
     @contextmanager
-    def _connected(self, batch: Batch) -> "Iterator[psycopg.Connection[Any]]":
-        """One transaction, undone if anything is raised."""
+    def _transaction(self, batch: BatchIdentity) -> "Iterator[psycopg.Connection[Any]]":
+        """Yield a connection with one transaction, which any exception rolls back."""
         try:
             import psycopg
         except ImportError as error:
-            raise Refused('PostgreSQL needs a driver: pip install "holdfast[postgres]"') from error
+            raise Refused('the PostgreSQL sink needs psycopg: run `pip install "holdfast[postgres]"`') from error
         try:
-            with psycopg.connect(self._dsn, application_name=LedgerTable.session_name(batch, self._table)) as connection:
+            with psycopg.connect(self._dsn, application_name=PostgresLedger.session_name(batch, self._table)) as connection:
                 yield connection
         except psycopg.OperationalError as error:
             problem = " ".join(str(error).split())
-            raise Unavailable(f"PostgreSQL has not confirmed batch {batch.id} for {self._shown}: {problem}") from error
+            raise Unavailable(f"PostgreSQL did not confirm batch {batch.id} for {self._label}: {problem}") from error
 
-    def _write(self, connection: "psycopg.Connection[Any]", columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+    def _copy_rows(
+        self, connection: "psycopg.Connection[Any]", columns: Sequence[PostgresColumn], rows: Iterable[Sequence[Any]]
+    ) -> None:
         from psycopg import sql
 
         names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
         target = sql.Identifier(*self._table.split("."))
-        into = sql.Identifier(INCOMING) if self._key else target
+        into = sql.Identifier(STAGING_TABLE) if self._key else target
         with connection.cursor() as cursor:
             if self._key:
                 cursor.execute(
@@ -98,7 +103,7 @@ class PostgresSink:
                 cursor.execute(_upsert(target, into, names, columns, self._key))
 
 
-def _upsert(target: Any, incoming: Any, names: Any, columns: Sequence[Column], key: Sequence[str]) -> Any:
+def _upsert(target: Any, incoming: Any, names: Any, columns: Sequence[PostgresColumn], key: Sequence[str]) -> Any:
     from psycopg import sql
 
     others = [sql.Identifier(column.name) for column in columns if column.name not in key]
@@ -113,5 +118,5 @@ def _upsert(target: Any, incoming: Any, names: Any, columns: Sequence[Column], k
     )
 
 
-def _values(columns: Sequence[Column], row: Sequence[Any]) -> list[Any]:
-    return [column.value(value) for column, value in zip(columns, row, strict=True)]
+def _values(columns: Sequence[PostgresColumn], row: Sequence[Any]) -> list[Any]:
+    return [column.convert(value) for column, value in zip(columns, row, strict=True)]

@@ -1,4 +1,4 @@
-"""How Spark's types stand in PostgreSQL. Pure."""
+"""Mapping of Spark types to PostgreSQL types. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,16 +27,19 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PostgresColumn:
+    """Column of an output table."""
+
     name: str
     type: str
-    value: Callable[[Any], Any]
-    """What the database is given for what Spark gave."""
+    convert: Callable[[Any], Any]
+    """Conversion of a value from PySpark to psycopg."""
 
 
-def columns_of(schema: "StructType") -> list[Column]:
+def postgres_columns(schema: "StructType") -> list[PostgresColumn]:
+    """Return the table columns for a Spark schema. Raises Refused for a type without a counterpart."""
     return [
-        Column(field.name, _type(field.name, kind := field.dataType.simpleString()), _VALUES.get(kind, _same))
+        PostgresColumn(field.name, _type(field.name, kind := field.dataType.simpleString()), _CONVERTERS.get(kind, _identity))
         for field in schema
     ]
 
@@ -45,20 +48,22 @@ def _type(name: str, kind: str) -> str:
     if kind.startswith("decimal("):
         return kind.replace("decimal", "numeric")
     if kind not in _TYPES:
-        raise Refused(f"the column '{name}' is a {kind}, which has no place in a table: make it text first, as by to_json")
+        raise Refused(
+            f"the column '{name}' has the type {kind}, which PostgreSQL lacks: convert it to text, for example with to_json"
+        )
     return _TYPES[kind]
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _moment(value: datetime | None) -> datetime | None:
-    """PySpark gives moments in the machine's own time zone, and does not say so."""
+def _with_time_zone(value: datetime | None) -> datetime | None:
+    """Attach the local time zone: PySpark returns timestamps as naive local times."""
     return None if value is None else value.astimezone()
 
 
-_VALUES: dict[str, Callable[[Any], Any]] = {
-    "timestamp": _moment,
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "timestamp": _with_time_zone,
     "binary": lambda value: None if value is None else bytes(value),
 }

@@ -1,60 +1,63 @@
-"""What a person reads when a batch is not written."""
+"""Error messages for refused batches."""
 
 from holdfast.errors import HoldfastError, OutputRefused, Superseded
 from holdfast.sinks import batch_ledger
-from holdfast.sinks.batch_ledger import GENERATION_BITS, NOBODY, Batch, Owner, Refusal
+from holdfast.sinks.batch_ledger import GENERATION_BITS, UNOWNED, BatchIdentity, Owner, Refusal
 
 
-def refused(refusal: Refusal, batch: Batch, output: str) -> HoldfastError:
-    """The error to raise, with the choices that there are."""
+def refusal_error(refusal: Refusal, batch: BatchIdentity, output: str) -> HoldfastError:
+    """Return the error to raise, with the available choices."""
     match refusal:
-        case batch_ledger.Superseded(by):
-            return superseded(output, named_attempt(batch.attempt), _successor(batch.attempt, by))
-        case batch_ledger.Foreign(None):
+        case batch_ledger.SupersededBy(by):
+            return superseded_error(output, attempt_label(batch.attempt), _successor_label(batch.attempt, by))
+        case batch_ledger.OwnedByOther(None):
             return OutputRefused(
-                f"{output} exists already, and nothing there says whose it is: choose another place, or continue it with "
-                f"adopt='{NOBODY}'"
+                f"{output} already contains data without a recorded owner: choose another output, or continue this one with "
+                f"adopt='{UNOWNED}'"
             )
-        case batch_ledger.Foreign(owner):
+        case batch_ledger.OwnedByOther(owner):
             return OutputRefused(
-                f"{output} belongs to {_named(owner)}, which is not this one: choose another place, or continue it with "
-                f"adopt='{owner}'"
+                f"{output} belongs to {_owner_label(owner)}: choose another output, or continue this one with adopt='{owner}'"
             )
-        case batch_ledger.Gap(0):
+        case batch_ledger.BatchGap(0):
             return OutputRefused(
-                f"{output} is new, but this is batch {batch.id}: the batches before it went elsewhere. Begin with this one by "
-                f"adopt='{NOBODY}', or start the query with a new checkpoint"
+                f"{output} is new, but this is batch {batch.id}, so earlier batches were written elsewhere: start here with "
+                f"adopt='{UNOWNED}', or restart the query with a new checkpoint"
             )
-        case batch_ledger.Gap(next_id):
+        case batch_ledger.BatchGap(next_id):
             return OutputRefused(
-                f"{output} waits for batch {next_id}, but this is batch {batch.id}: put back what is missing there, or choose "
-                f"another place and adopt='{NOBODY}'"
+                f"{output} expects batch {next_id}, but this is batch {batch.id}: restore the missing batches, or choose "
+                f"another output with adopt='{UNOWNED}'"
             )
-        case batch_ledger.Different():
+        case batch_ledger.DifferentInput():
             return OutputRefused(
-                f"{output} has a batch {batch.id} already, made of other input: its checkpoint was changed, or is not the one "
-                f"that it was written with. Choose another place"
+                f"{output} already contains batch {batch.id}, made from different input: the checkpoint was changed, or the "
+                f"output was written with another checkpoint. Choose another output"
             )
-        case batch_ledger.Forgotten():
+        case batch_ledger.BatchForgotten():
             return OutputRefused(
-                f"{output} has come further than batch {batch.id}, and does not know any more what that was: its checkpoint is "
-                f"an old one. Choose another place"
+                f"{output} is past batch {batch.id} and no longer has its record, so the checkpoint is outdated: choose "
+                f"another output, or restore a newer checkpoint"
             )
 
 
-def superseded(output: str, who: str, by: str) -> Superseded:
-    return Superseded(f"{by} has taken over {output}, so {who} writes nothing more there")
+def superseded_error(output: str, attempt: str, successor: str) -> Superseded:
+    return Superseded(f"{successor} has taken over {output}, so {attempt} no longer writes to it")
 
 
-def named_attempt(attempt: int) -> str:
+def attempt_label(attempt: int) -> str:
     return f"attempt {attempt & ((1 << GENERATION_BITS) - 1)}"
 
 
-def _successor(attempt: int, by: int) -> str:
+def _successor_label(attempt: int, by: int) -> str:
     same = attempt >> GENERATION_BITS == by >> GENERATION_BITS
-    return named_attempt(by) if same else "a job that goes on from this one"
+    return attempt_label(by) if same else "a job that continues this job's checkpoint"
 
 
-def _named(owner: Owner | None) -> str:
+def _owner_label(owner: Owner | None) -> str:
     assert owner is not None
-    return f"the query {owner.query} of the job {owner.job}" if owner.job else f"the query {owner.query}, which no job owns"
+    return (
+        f"the query {owner.query} of the job {owner.job}"
+        if owner.job
+        else f"the query {owner.query}, which ran without Holdfast"
+    )

@@ -1,41 +1,48 @@
-"""The cluster's storage: code as blobs named by their SHA-256, and the checkpoints of jobs: claims, and what is in them.
+"""Storage of a cluster: submitted code as blobs, and access to the checkpoints of jobs.
 
-One location, the same for every node: a directory, for which the standard library is enough, or anything that pyarrow reaches.
-pyarrow is large and its calls can hang, so it is never loaded here: each call that needs it runs in a short-lived process of
-its own (`apart.py`). Nothing here decides about jobs. Of a checkpoint only the folder `_holdfast` is written to; the rest is
-read, and what is torn is moved there if a caller says so.
+A storage is one location that all nodes share: a directory, or a store that pyarrow reaches (S3, GCS, HDFS, Azure).
+- `Storage` stores files under their SHA-256.
+- `Claims` records in a checkpoint which job owns it and which attempts have used it.
+- `Checkpoints` reads a checkpoint, finds damage and repairs it.
 
-Every call blocks, may come from any thread, and says what a caller does next: `Unavailable` for whatever may pass, which is
-everything that an operating system or a store says about itself, a denied permission too, because it is mended without
-submitting the job again, and another node may not have it; `Refused` for what is wrong with the request or with the content.
-A directory on a dead network mount blocks for as long as its kernel does.
+A directory needs only the standard library. pyarrow is large and its calls can hang, so the caller never loads it: each call
+that needs it runs in a short-lived subprocess (`subprocess_call`).
+
+Every call blocks and may come from any thread. There are two kinds of errors:
+- `Unavailable`: the operation may succeed later or on another node. This includes every error of the operating system or the
+  store, also a denied permission, because an administrator can fix it without a new submission.
+- `Refused`: the request or the stored content is wrong.
+A call on a directory of an unreachable network mount blocks until the kernel returns.
+
+This package makes no decisions about jobs. In a checkpoint it writes only the folder `_holdfast`, except that a caller can set
+truncated offsets aside or rewrite offsets.
 """
 
-from holdfast.storage.blob_storage import GRACE_S, Blob, Storage, open_storage
-from holdfast.storage.checkpoint_access import Checkpoints, sink_at
-from holdfast.storage.claim_book import KAFKA, KAFKA_CHOICE, KAFKA_LOST, Claim
+from holdfast.storage.blob_storage import BLOB_GRACE_S, Blob, Storage, open_storage
+from holdfast.storage.checkpoint_access import Checkpoints, examine_file_sink
+from holdfast.storage.claim_book import KAFKA_CHOICE_FILE, KAFKA_LAST_KNOWN_FILE, KAFKA_PARK_FINDINGS_FILE, CheckpointClaim
 from holdfast.storage.claims import Claims
-from holdfast.storage.location import checkpoint_of, in_storage, spark_conf, validate
-from holdfast.storage.storage_errors import BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint
+from holdfast.storage.location import check_location, checkpoint_location, spark_checkpoint_uri, spark_conf
+from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint
 
 __all__ = [
-    "GRACE_S",
-    "KAFKA",
-    "KAFKA_CHOICE",
-    "KAFKA_LOST",
+    "BLOB_GRACE_S",
+    "KAFKA_CHOICE_FILE",
+    "KAFKA_LAST_KNOWN_FILE",
+    "KAFKA_PARK_FINDINGS_FILE",
+    "AlreadyClaimed",
     "Blob",
     "BlobDamaged",
     "BlobMissing",
+    "CheckpointClaim",
     "Checkpoints",
-    "Claim",
-    "Claimed",
     "Claims",
     "ForeignCheckpoint",
     "Storage",
-    "checkpoint_of",
-    "in_storage",
+    "check_location",
+    "checkpoint_location",
+    "examine_file_sink",
     "open_storage",
-    "sink_at",
+    "spark_checkpoint_uri",
     "spark_conf",
-    "validate",
 ]

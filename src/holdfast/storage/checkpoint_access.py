@@ -1,52 +1,52 @@
-"""Reading and verifying checkpoints wherever they are, without Spark."""
+"""Examination and repair of checkpoints at any location, without Spark."""
 
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.checkpoint import Query, Sink, Standing
-from holdfast.checkpoint.file_sink import FOLDER as SINK_LOG
+from holdfast.checkpoint import FileSinkLog, Query, QueryPosition
+from holdfast.checkpoint.file_sink import SINK_LOG_FOLDER as SINK_LOG
 from holdfast.model import codec
-from holdfast.storage.checkpoint_examiner import FOLDER
-from holdfast.storage.dispatch import SILENCE_S, Caller, caller
-from holdfast.storage.location import parse, validate
+from holdfast.storage.checkpoint_examiner import CheckpointExaminer
+from holdfast.storage.dispatch import STALL_TIMEOUT_S, examiner_caller
+from holdfast.storage.location import check_location, parse_location
 
 Record = TypeVar("Record")
 
 
 class Checkpoints:
-    """What is below one place, spelled as `location.in_storage` gives it: the root of a job's checkpoint, or one query's."""
+    """Checkpoint of a job or of one query. Its location is one that `location.checkpoint_location` returns."""
 
-    def __init__(self, checkpoint: str, *, apart: bool = True, silence_s: float = SILENCE_S) -> None:
-        validate(checkpoint)
-        self._call = caller(parse(checkpoint), FOLDER, apart=apart, silence_s=silence_s)
+    def __init__(self, checkpoint: str, *, in_subprocess: bool = True, stall_timeout_s: float = STALL_TIMEOUT_S) -> None:
+        check_location(checkpoint)
+        self._call = examiner_caller(parse_location(checkpoint), in_subprocess=in_subprocess, stall_timeout_s=stall_timeout_s)
 
-    def queries(self) -> list[Query]:
-        """Each query whose checkpoint is there, or one folder below, with what is wrong with it. Raises Unavailable."""
-        return [record_of(Query, fields) for fields in self._call("examine")]
+    def examine_queries(self) -> list[Query]:
+        """Return the queries whose checkpoint is at the root or one folder below it, with their damage. Raises Unavailable."""
+        return [decode_record(Query, fields) for fields in self._call(CheckpointExaminer.examine)]
 
-    def standing(self) -> Standing | None:
-        """How far the query in this very place is; None if there is none. Raises Unavailable."""
-        fields = self._call("standing")
-        return record_of(Standing, fields) if fields is not None else None
+    def read_position(self) -> QueryPosition | None:
+        """Return the position of the query whose checkpoint is at the root, or None if there is none. Raises Unavailable."""
+        fields = self._call(CheckpointExaminer.read_position)
+        return decode_record(QueryPosition, fields) if fields is not None else None
 
-    def rewrite(self, files: dict[str, str]) -> None:
-        """Each whole or not at all, in their order. Only for whoever holds the claim: nobody else writes meanwhile."""
-        self._call("rewrite", files=files)
+    def rewrite_files(self, files: dict[str, str]) -> None:
+        """Replace files atomically, one after the other. The caller must hold the claim, so that there is no other writer."""
+        self._call(CheckpointExaminer.rewrite_files, files=files)
 
     def set_aside(self, query: Query, batch: int, attempt: int) -> str:
-        """Moves torn offsets to where nobody takes them for good; nothing is ever deleted. Gives its new name."""
-        return str(self._call("set_aside", place=query.place, batch=batch, attempt=attempt))
+        """Move the truncated offsets of a batch out of the query's checkpoint, without deleting them. Return the new path."""
+        return str(self._call(CheckpointExaminer.set_aside, place=query.place, batch=batch, attempt=attempt))
 
 
-def sink_at(path: str, *, apart: bool = True, silence_s: float = SILENCE_S) -> Sink:
-    """The log of the file sink that writes there. Raises Unavailable, and Refused for what is no location."""
-    validate(path)
-    call: Caller = caller(parse(path).joined(SINK_LOG), FOLDER, apart=apart, silence_s=silence_s)
-    return record_of(Sink, call("examine_sink"))
+def examine_file_sink(path: str, *, in_subprocess: bool = True, stall_timeout_s: float = STALL_TIMEOUT_S) -> FileSinkLog:
+    """Return the log of the file sink that writes to a path. Raises Unavailable, and Refused for an invalid location."""
+    check_location(path)
+    call = examiner_caller(parse_location(path).join(SINK_LOG), in_subprocess=in_subprocess, stall_timeout_s=stall_timeout_s)
+    return decode_record(FileSinkLog, call(CheckpointExaminer.examine_sink))
 
 
-def record_of(kind: Callable[..., Record], fields: dict[str, Any]) -> Record:
-    """Through the codec: an answer of another process is judged like any other bytes."""
+def decode_record(kind: Callable[..., Record], fields: dict[str, Any]) -> Record:
+    """Decode a result with the codec, which checks the types of its fields: it may come from another process."""
     data = json.dumps({"schema": codec.SCHEMA, **fields}).encode()
-    return codec.decode(kind, data, where="what was found")  # type: ignore[arg-type]
+    return codec.decode(kind, data, where="the result of the examination")  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Looks at a checkpoint, or at a sink's log, in this process. Values in and out are plain: a call may come from another one.
+"""Examination of a checkpoint or of a sink's log, in this process.
 
-One call lists everything, reads the newest files of each log and the state that the next batch needs, checks what can be
-checked, and gives what `holdfast.checkpoint` makes of it.
+One call lists all files, reads the newest files of each log and the state that the next batch needs, verifies checksums and
+formats, and returns the result of `holdfast.checkpoint`. Arguments and results are JSON values (see `dispatch`).
 """
 
 import dataclasses
@@ -10,103 +10,119 @@ from typing import Any
 
 from holdfast.checkpoint import integrity, query, state_store
 from holdfast.checkpoint.examination import examine
-from holdfast.checkpoint.file_sink import sink_of
-from holdfast.checkpoint.file_tree import File, Tree, crc_of, tree_of
-from holdfast.checkpoint.query_position import REWRITABLE, Standing
+from holdfast.checkpoint.file_sink import examine_sink_log
+from holdfast.checkpoint.file_tree import File, FileTree, build_tree, crc_path
+from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
 from holdfast.errors import Refused
 from holdfast.storage.filesystem.files import Files
 
-FOLDER = "checkpoint"
 FILES_MAX = 200_000
 LOG_FILES_MAX = 50
-"""Of each log the newest are read. Spark keeps a hundred."""
+"""Newest files read of each log. Spark keeps 100."""
 LOG_BYTES_MAX = 4 << 20
-STANDING_FILES = 3
+POSITION_LOG_FILES = 3
 ASIDE = "_holdfast/aside"
 
 
-class Examiner:
+class CheckpointExaminer:
+    """Operations on the files of one checkpoint or of one sink's log."""
+
     def __init__(self, files: Files) -> None:
         self._files = files
 
     def examine(self) -> list[dict[str, Any]]:
-        found, cut = self._files.walk(FILES_MAX)
-        whole = tree_of((file for file in found if not file.path.startswith("_holdfast/")), cut=cut)
-        return [dataclasses.asdict(self._examined(whole.below(place), place)) for place in query.places(whole)]
+        """Return the fields of a `Query` for the root and each folder directly below it that holds a query."""
+        files, truncated = self._list_files()
+        tree = build_tree((file for file in files if not file.path.startswith("_holdfast/")), truncated=truncated)
+        return [dataclasses.asdict(self._examine_query(tree.subtree(place), place)) for place in query.query_places(tree)]
 
     def examine_sink(self) -> dict[str, Any]:
-        found, cut = self._files.walk(FILES_MAX)
-        tree = tree_of(found, cut=cut)
-        newest = [entry.file.path for entry in list(tree.log("").values())[-LOG_FILES_MAX:]]
-        return dataclasses.asdict(sink_of(self._with_logs(tree, newest, "")))
+        """Return the fields of a `FileSinkLog`. The root is the folder of the log."""
+        files, truncated = self._list_files()
+        tree = build_tree(files, truncated=truncated)
+        newest = [entry.file.path for entry in list(tree.numbered_files("").values())[-LOG_FILES_MAX:]]
+        return dataclasses.asdict(examine_sink_log(self._with_logs(tree, newest, "")))
 
-    def standing(self) -> dict[str, Any] | None:
-        """Of the query in this very place; None if there is none. Its state is neither listed nor read."""
-        folders = (query.COMMITS, query.OFFSETS, query.SOURCES)  # a running query writes offsets first: so none is missed
-        tree = tree_of(file for folder in folders for file in self._files.walk(FILES_MAX, below=folder)[0])
+    def read_position(self) -> dict[str, Any] | None:
+        """Return the fields of the root's `QueryPosition`, or None if it holds no query. State is neither listed nor read."""
+        # A running query writes offsets before commits. Commits are listed first, so each listed commit has its offsets.
+        folders = (query.COMMITS, query.OFFSETS, query.SOURCES)
+        tree = build_tree(file for folder in folders for file in self._list_files(folder)[0])
         if not query.is_query(tree):
             return None
-        tree = self._with_logs(tree, query.logs_to_read(tree, STANDING_FILES), "")
+        tree = self._with_logs(tree, query.logs_to_read(tree, POSITION_LOG_FILES), "")
         files = tuple((path, text) for path, data in tree.contents.items() if (text := _text(data)) is not None)
-        return dataclasses.asdict(Standing(query.read(tree, "", ()), files))
+        return dataclasses.asdict(QueryPosition(query.build_query(tree, "", ()), files))
 
-    def rewrite(self, files: dict[str, str]) -> None:
-        """In this order. Spark's checksum of a file goes first: without one it is not checked, with a wrong one refused."""
+    def rewrite_files(self, files: dict[str, str]) -> None:
+        """Replace files, in the given order. Remove their checksum files first: Spark refuses a file with a wrong checksum."""
         for path, text in files.items():
             if REWRITABLE.fullmatch(path) is None or not isinstance(text, str):
-                raise Refused(f"{path} of a checkpoint is not rewritten")
-            self._files.remove(crc_of(path))
+                raise Refused(
+                    f"refusing to rewrite {path} of a checkpoint: only offsets and the initial offsets of sources may change"
+                )
+            self._files.remove_file(crc_path(path))
             self._files.replace(path, text.encode())
 
     def set_aside(self, place: str, batch: int, attempt: int) -> str:
-        """The offsets of a batch, and their checksums. Says where it is now, relative to the checkpoint."""
+        """Move the offsets of a batch and their checksum file. Return the new path, relative to the checkpoint."""
         if type(batch) is not int or batch < 0 or type(attempt) is not int or ".." in place.split("/"):
-            raise Refused(f"'{place}' has no batch {batch!r} that could be set aside")
+            raise Refused(f"cannot set batch {batch!r} of '{place}' aside: invalid batch, attempt or folder")
         source = f"{query.OFFSETS}/{batch}"
         folder = f"{ASIDE}/{place}" if place else ASIDE
         target = f"{folder}/{query.OFFSETS}-{batch}-{attempt}"
-        self._files.move(_in(place, crc_of(source)), crc_of(target))
+        self._files.move(_in(place, crc_path(source)), crc_path(target))
         self._files.move(_in(place, source), target)
         return target
 
-    def _examined(self, tree: Tree, place: str) -> query.Query:
+    def _examine_query(self, tree: FileTree, place: str) -> query.Query:
         tree = self._with_logs(tree, query.logs_to_read(tree, LOG_FILES_MAX), place)
-        if not tree.cut:
+        if not tree.truncated:
             tree = self._with_state(tree, place)
         return examine(tree, place)
 
-    def _with_logs(self, tree: Tree, paths: list[str], place: str) -> Tree:
-        contents = self._read(tree, paths, place, LOG_BYTES_MAX)
-        return dataclasses.replace(tree, contents=contents, damage=self._by_checksum(tree, contents, place))
+    def _list_files(self, below: str = "") -> tuple[list[File], bool]:
+        """Return the files below a folder, without names that are not UTF-8: Spark does not write those."""
+        files, truncated = self._files.walk(FILES_MAX, below=below)
+        return [file for file in files if _is_utf8(file.path)], truncated
 
-    def _with_state(self, tree: Tree, place: str) -> Tree:
-        """Within the budget, and the smallest first: what is torn is more often small."""
-        committed = query.committed(tree)
-        needed = state_store.needed(tree, 0 if committed is None else committed + 1)
+    def _with_logs(self, tree: FileTree, paths: list[str], place: str) -> FileTree:
+        contents = self._read(tree, paths, place, LOG_BYTES_MAX)
+        return dataclasses.replace(tree, contents=contents, damage=self._check_crcs(tree, contents, place))
+
+    def _with_state(self, tree: FileTree, place: str) -> FileTree:
+        """Add the damage of the state that the next batch loads. The byte budget is spent on the smallest files first."""
+        committed = query.newest_commit(tree)
+        needed = state_store.files_to_load(tree, 0 if committed is None else committed + 1)
         budget = self._files.read_bytes_max
-        contents = self._read(tree, _affordable(needed, budget), place, budget)
-        files, misfits = state_store.referred(tree, contents)
-        contents |= self._read(tree, _affordable(files, budget - sum(map(len, contents.values()))), place, budget)
-        damage = {**tree.damage, **misfits, **self._by_checksum(tree, contents, place)}
-        lz4 = query.codec_of(tree) == "lz4"
+        contents = self._read(tree, _within_budget(needed, budget), place, budget)
+        files, mismatches = state_store.referenced_files(tree, contents)
+        contents |= self._read(tree, _within_budget(files, budget - sum(map(len, contents.values()))), place, budget)
+        damage = {**tree.damage, **mismatches, **self._check_crcs(tree, contents, place)}
+        lz4 = query.state_codec(tree) == "lz4"
         for path, data in contents.items():
-            if path not in damage and (problem := integrity.of_state(path, data, lz4=lz4)) is not None:
+            if path not in damage and (problem := integrity.check_state_file(path, data, lz4=lz4)) is not None:
                 damage[path] = problem
         return dataclasses.replace(tree, damage=damage)
 
-    def _by_checksum(self, tree: Tree, contents: dict[str, bytes], place: str) -> dict[str, str]:
-        kept = [crc_of(path) for path in contents if crc_of(path) in tree.files]
-        sums = self._read(tree, kept, place, self._files.read_bytes_max)
-        found = ((path, sums.get(crc_of(path)), data) for path, data in contents.items())
-        judged = ((path, integrity.against_crc(data, crc)) for path, crc, data in found if crc is not None)
-        return {path: problem for path, problem in judged if problem is not None}
+    def _check_crcs(self, tree: FileTree, contents: dict[str, bytes], place: str) -> dict[str, str]:
+        """Return the problem of each file that does not match its checksum file."""
+        crcs = self._read(tree, map(crc_path, contents), place, self._files.read_bytes_max)
+        problems: dict[str, str] = {}
+        for path, data in contents.items():
+            crc = crcs.get(crc_path(path))
+            if crc is not None and (problem := integrity.check_crc(data, crc)) is not None:
+                problems[path] = problem
+        return problems
 
-    def _read(self, tree: Tree, paths: Iterable[str], place: str, limit: int) -> dict[str, bytes]:
-        there = {_in(place, path): path for path in paths if path in tree.files}
-        return {there[path]: data for path, data in self._files.read(there, limit).items()}
+    def _read(self, tree: FileTree, paths: Iterable[str], place: str, bytes_max: int) -> dict[str, bytes]:
+        """Return the contents of the listed files among `paths`, which are relative to the query's folder `place`."""
+        listed = {_in(place, path): path for path in paths if path in tree.files}
+        return {listed[path]: data for path, data in self._files.read_files(listed, bytes_max).items()}
 
 
-def _affordable(files: list[File], budget: int) -> list[str]:
+def _within_budget(files: list[File], budget: int) -> list[str]:
+    """Return the paths of the smallest files that together have at most `budget` bytes."""
     chosen: list[str] = []
     for file in sorted(files, key=lambda file: file.size):
         budget -= file.size
@@ -114,6 +130,14 @@ def _affordable(files: list[File], budget: int) -> list[str]:
             break
         chosen.append(file.path)
     return chosen
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(data: bytes) -> str | None:

@@ -1,11 +1,14 @@
-"""The claims in one folder, in this process. Values in and out are plain, because a call may come from another process.
+"""Claims, outcomes and metadata in the folder `_holdfast` of one checkpoint, in this process.
 
-A claim is created exclusively, complete and on disk before its attempt starts a driver. What cannot be read is judged by that:
-- Its number is used, whatever it holds, and is never given out again.
-- Empty, or nothing but zeros: whoever created it was killed before the claim held, so nothing was started. It names nobody.
-- Other garbage names nobody either. While another claim can be read, that one says whose checkpoint it is. If none can, nobody
-  can tell, and the checkpoint is refused until a person looks.
-- A claim of a later schema is not garbage: it is for a node that understands it.
+A claim is created exclusively, and it is complete and on disk before its attempt starts a driver. For claims that cannot be
+read, this means:
+- The number of such a claim is used and is never assigned again.
+- An empty claim, or one that contains only zeros, was never completed, so its attempt has started nothing. It has no owner.
+- Any other malformed claim has no owner either. The readable claims determine the owner of the checkpoint. If there are none,
+  the owner is unknown, and the checkpoint is refused until a user decides.
+- A claim with a newer schema is not malformed: only a newer node can read it.
+
+Arguments and results are JSON values, because a call may come from another process (see `dispatch`).
 """
 
 import base64
@@ -14,200 +17,230 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.model import codec
 from holdfast.storage.filesystem.folder import Folder, OpenFolder
-from holdfast.storage.storage_errors import Claimed, FolderMissing, ForeignCheckpoint, Unreadable
+from holdfast.storage.storage_errors import AlreadyClaimed, FolderMissing, ForeignCheckpoint, NotAFile
 
 FOLDER = "_holdfast"
-QUERIES = "queries.json"
-KAFKA = "kafka.json"
-KAFKA_LOST = "kafka-lost.json"
-KAFKA_CHOICE = "kafka-choice.json"
-KEPT = 50
-LIMIT_BYTES = 256 << 10
-KAFKA_LIMIT_BYTES = 8 << 20
-"""A hundred bytes for each partition that the job reads."""
-NOTES = {QUERIES: LIMIT_BYTES, KAFKA: KAFKA_LIMIT_BYTES, KAFKA_LOST: KAFKA_LIMIT_BYTES, KAFKA_CHOICE: KAFKA_LIMIT_BYTES}
-"""What else is kept beside the claims, and how large it may be."""
-LITTER_S = 86400.0
+KNOWN_QUERIES_FILE = "queries.json"
+"""Queries of the job and their last known batch. Writer and reader: runner. Format: `checkpoint.known_queries.KnownQueries`.
+
+Not the control file of the same name (`driver_protocol.control_files.STARTED_QUERIES_FILE`)."""
+KAFKA_LAST_KNOWN_FILE = "kafka.json"
+"""Last known state of the topics. Writer and reader: Kafka monitor. Format: `kafka.check.last_known.JobLastKnown`.
+
+Not the control file of the same name (`driver_protocol.control_files.KAFKA_STATUS_FILE`)."""
+KAFKA_PARK_FINDINGS_FILE = "kafka-lost.json"
+KAFKA_CHOICE_FILE = "kafka-choice.json"
+KEPT_ATTEMPTS = 50
+RECORD_BYTES_MAX = 256 << 10
+KAFKA_RECORD_BYTES_MAX = 8 << 20
+"""Enough for about 80,000 partitions, at 100 bytes each."""
+METADATA_BYTES_MAX = {
+    KNOWN_QUERIES_FILE: RECORD_BYTES_MAX,
+    KAFKA_LAST_KNOWN_FILE: KAFKA_RECORD_BYTES_MAX,
+    KAFKA_PARK_FINDINGS_FILE: KAFKA_RECORD_BYTES_MAX,
+    KAFKA_CHOICE_FILE: KAFKA_RECORD_BYTES_MAX,
+}
+"""Metadata files beside the claims, and the maximum size of each."""
+LEFTOVER_AGE_S = 86400.0
 _CLAIM = re.compile("claim-([1-9][0-9]{0,17})")
 _OUTCOME = re.compile("outcome-([1-9][0-9]{0,17})")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Claim:
+class CheckpointClaim:
+    """Content of a claim file. Its field names are part of the file format."""
+
     cluster: str
     job: str
     attempt: int
     node: str
     nonce: str
 
-    def is_same_job(self, other: "Claim") -> bool:
+    def is_same_job(self, other: "CheckpointClaim") -> bool:
         return (self.cluster, self.job) == (other.cluster, other.job)
 
 
 class ClaimBook:
-    def __init__(self, open_folder: OpenFolder, shown: str, note: Callable[[str], None]) -> None:
-        self._open = open_folder
-        self._shown = shown
-        self._note = note
+    """Operations on the claims of one checkpoint."""
 
-    def claim(self, **fields: Any) -> None:
-        """Judged before, so that nothing is left in a checkpoint that is somebody else's; and after, because others may have
-        come at the same moment. Whoever creates second sees the other one in that second look, so at most one goes on.
+    def __init__(self, open_folder: OpenFolder, display_name: str, warn: Callable[[str], None]) -> None:
+        self._open = open_folder
+        self._display_name = display_name
+        self._warn = warn
+
+    def claim(self, fields: dict[str, Any]) -> None:
+        """Create a claim from the fields of a CheckpointClaim. Raises AlreadyClaimed and ForeignCheckpoint.
+
+        The first check keeps the checkpoints of other jobs untouched. The check after the creation detects a concurrent claim:
+        the later of two creators sees the claim of the earlier one, so at most one of them succeeds.
         """
-        claim = Claim(**fields)
+        claim = CheckpointClaim(**fields)
         name = _claim_name(claim.attempt)
         with self._open(True) as folder:
-            stands = self._judge(folder, claim) or folder.create(name, codec.encode(claim)) or self._judge(folder, claim)
-            if not stands:
-                raise Claimed(f"somebody else is claiming attempt {claim.attempt} in {self._shown} at this moment")
+            exists = self._check(folder, claim) or folder.create(name, codec.encode(claim)) or self._check(folder, claim)
+            if not exists:
+                raise AlreadyClaimed(
+                    f"cannot claim {self._display_name} for attempt {claim.attempt}: another process is claiming it"
+                )
             try:
-                self._judge(folder, claim)
-            except (Claimed, ForeignCheckpoint):
+                self._check(folder, claim)
+            except (AlreadyClaimed, ForeignCheckpoint):
                 folder.remove(name)
                 raise
             self._prune(folder)
 
-    def owner(self) -> dict[str, Any] | None:
+    def read_owner(self) -> dict[str, Any] | None:
+        """Return the fields of the newest readable claim."""
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
-            for attempt in reversed(_numbers(folder, _CLAIM)):
-                found = self._read(folder, attempt)
-                if isinstance(found, Claim):
-                    return dataclasses.asdict(found)
+            for attempt in reversed(_list_numbers(folder, _CLAIM)):
+                claim = self._read_claim(folder, attempt)
+                if isinstance(claim, CheckpointClaim):
+                    return dataclasses.asdict(claim)
         return None
 
-    def attempts(self) -> list[int]:
+    def list_attempts(self) -> list[int]:
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
-            return sorted({*_numbers(folder, _CLAIM), *_numbers(folder, _OUTCOME)})
+            return sorted({*_list_numbers(folder, _CLAIM), *_list_numbers(folder, _OUTCOME)})
         return []
 
-    def leave_outcome(self, attempt: int, data: str) -> None:
+    def write_outcome(self, attempt: int, data: str) -> None:
+        """Write an outcome, which is passed as base64."""
         content = base64.b64decode(data)
-        if len(content) > LIMIT_BYTES:
-            raise Refused(f"an outcome of {len(content)} bytes is too large: {LIMIT_BYTES} at most")
-        with self._open(True) as folder, folder.writing(_outcome_name(attempt)) as write:
+        if len(content) > RECORD_BYTES_MAX:
+            raise Refused(f"the outcome is too large: it has {len(content)} bytes, and at most {RECORD_BYTES_MAX} are allowed")
+        with self._open(True) as folder, folder.open_writer(_outcome_name(attempt)) as write:
             write(memoryview(content))
 
-    def outcome(self, attempt: int) -> dict[str, Any] | None:
+    def read_outcome(self, attempt: int) -> dict[str, Any] | None:
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
-            return self._outcome(folder, attempt)
+            return self._read_outcome(folder, attempt)
         return None
 
-    def latest(self) -> tuple[int, dict[str, Any]] | None:
+    def read_latest_outcome(self) -> tuple[int, dict[str, Any]] | None:
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
-            for attempt in reversed(_numbers(folder, _OUTCOME)):
-                found = self._outcome(folder, attempt)
-                if found is not None:
-                    return attempt, found
+            for attempt in reversed(_list_numbers(folder, _OUTCOME)):
+                outcome = self._read_outcome(folder, attempt)
+                if outcome is not None:
+                    return attempt, outcome
         return None
 
-    def note(self, name: str) -> str | None:
-        """As it was left. A name that is no file counts as none."""
-        limit = NOTES[name]
-        with contextlib.suppress(FolderMissing, Unreadable), self._open(False) as folder:
+    def read_metadata(self, name: str) -> str | None:
+        """Return the content of a metadata file, or None if it does not exist or is not a plain file."""
+        limit = METADATA_BYTES_MAX[name]
+        with contextlib.suppress(FolderMissing, NotAFile), self._open(False) as folder:
             data = folder.read(name, limit)
             return data.decode(errors="replace") if data is not None else None
         return None
 
-    def leave_note(self, name: str, data: str) -> None:
-        """Whole or not at all, in place of what was there."""
-        if len(data.encode()) > NOTES[name]:
-            raise Refused(f"{name} would have {len(data.encode())} bytes: {NOTES[name]} at most")
-        with self._open(True) as folder, folder.writing(name) as write:
+    def write_metadata(self, name: str, data: str) -> None:
+        """Replace a metadata file atomically. Raises Refused if it is too large."""
+        if len(data.encode()) > METADATA_BYTES_MAX[name]:
+            raise Refused(
+                f"{name} is too large: it has {len(data.encode())} bytes, and at most {METADATA_BYTES_MAX[name]} are allowed"
+            )
+        with self._open(True) as folder, folder.open_writer(name) as write:
             write(memoryview(data.encode()))
 
-    def drop_note(self, name: str) -> None:
-        if name in NOTES:
+    def remove_metadata(self, name: str) -> None:
+        if name in METADATA_BYTES_MAX:
             with contextlib.suppress(FolderMissing), self._open(False) as folder:
                 folder.remove(name)
 
-    def _judge(self, folder: Folder, claim: Claim) -> bool:
-        """Whether this very claim stands already. Raises what speaks against it."""
-        numbers = _numbers(folder, _CLAIM)
-        claims = {number: self._read(folder, number) for number in numbers}
-        others = [found for found in claims.values() if isinstance(found, Claim)]
-        for found in others:
-            if not found.is_same_job(claim):
-                where = "" if found.cluster == claim.cluster else f" of the cluster '{found.cluster}'"
-                raise ForeignCheckpoint(
-                    f"the checkpoint {self._shown} belongs to the job {found.job}{where}, whose attempt {found.attempt} used it"
-                )
-        if not others and any(found is _GARBAGE for found in claims.values()):
-            raise ForeignCheckpoint(
-                f"nobody can tell whose checkpoint {self._shown} is: none of the claims in its folder {FOLDER} can be read; "
-                f"remove them if it is this job's"
-            )
-        used = {*numbers, *_numbers(folder, _OUTCOME)}
+    def _check(self, folder: Folder, claim: CheckpointClaim) -> bool:
+        """Return True if exactly this claim exists. Raises AlreadyClaimed or ForeignCheckpoint if it may not be created."""
+        numbers = _list_numbers(folder, _CLAIM)
+        claims = {number: self._read_claim(folder, number) for number in numbers}
+        self._check_owner(claim, claims.values())
+        used = {*numbers, *_list_numbers(folder, _OUTCOME)}
         if claims.get(claim.attempt) == claim and max(used) == claim.attempt:
             return True
         if used and max(used) >= claim.attempt:
-            raise Claimed(f"attempt {claim.attempt} comes too late for {self._shown}: attempt {max(used)} has claimed it")
+            raise AlreadyClaimed(
+                f"cannot claim {self._display_name} for attempt {claim.attempt}: attempt {max(used)} has already claimed it"
+            )
         return False
 
-    def _read(self, folder: Folder, attempt: int) -> "Claim | object":
-        """A claim, _EMPTY or _GARBAGE."""
+    def _check_owner(self, claim: CheckpointClaim, claims: Collection[object]) -> None:
+        """Raise ForeignCheckpoint if another job owns the checkpoint or if no claim tells its owner."""
+        readable = [other for other in claims if isinstance(other, CheckpointClaim)]
+        for other in readable:
+            if not other.is_same_job(claim):
+                cluster = "" if other.cluster == claim.cluster else f" of the cluster '{other.cluster}'"
+                raise ForeignCheckpoint(
+                    f"the checkpoint {self._display_name} belongs to the job {other.job}{cluster}, "
+                    f"whose attempt {other.attempt} used it"
+                )
+        if not readable and any(other is _UNREADABLE for other in claims):
+            raise ForeignCheckpoint(
+                f"the owner of the checkpoint {self._display_name} is unknown: none of the claims in its folder {FOLDER} "
+                f"can be read; if the checkpoint belongs to this job, remove them"
+            )
+
+    def _read_claim(self, folder: Folder, attempt: int) -> "CheckpointClaim | object":
+        """Return a claim, _EMPTY or _UNREADABLE. Raises Unavailable for a claim with a newer schema."""
         name = _claim_name(attempt)
-        where = f"{folder.shown}/{name}"
+        where = f"{folder.display_name}/{name}"
         try:
-            data = folder.read(name, LIMIT_BYTES)
+            data = folder.read(name, RECORD_BYTES_MAX)
             if data is None or not data.strip(b"\0"):
                 return _EMPTY
-            claim = codec.decode(Claim, data, where=where)
+            claim = codec.decode(CheckpointClaim, data, where=where)
         except codec.NewerSchema as error:
             raise Unavailable(str(error)) from error
-        except (codec.Garbage, Unreadable) as error:
-            self._note(str(error))
-            return _GARBAGE
+        except (codec.MalformedRecord, NotAFile) as error:
+            self._warn(str(error))
+            return _UNREADABLE
         if claim.attempt != attempt:
-            self._note(f"{where} says that it is the claim of attempt {claim.attempt}")
-            return _GARBAGE
+            self._warn(f"{where} is ignored: its content is the claim of attempt {claim.attempt}")
+            return _UNREADABLE
         return claim
 
-    def _outcome(self, folder: Folder, attempt: int) -> dict[str, Any] | None:
+    def _read_outcome(self, folder: Folder, attempt: int) -> dict[str, Any] | None:
         name = _outcome_name(attempt)
         try:
-            data = folder.read(name, LIMIT_BYTES)
+            data = folder.read(name, RECORD_BYTES_MAX)
             if data is None:
                 return None
-            found = json.loads(data)
-        except (ValueError, RecursionError, Unreadable):
-            found = None
-        if isinstance(found, dict):
-            return found
-        self._note(f"{folder.shown}/{name} does not hold an outcome, and counts as none")
+            outcome = json.loads(data)
+        except (ValueError, RecursionError, NotAFile):
+            outcome = None
+        if isinstance(outcome, dict):
+            return outcome
+        self._warn(f"{folder.display_name}/{name} is ignored: it does not contain an outcome")
         return None
 
     def _prune(self, folder: Folder) -> None:
-        """Keeps the newest. A claim stands whether or not this works, so it may fail."""
+        """Remove old claims, outcomes and leftovers. Failures are ignored: they do not affect the claim."""
         with contextlib.suppress(Unavailable):
             for pattern, name in ((_CLAIM, _claim_name), (_OUTCOME, _outcome_name)):
-                for number in _numbers(folder, pattern)[:-KEPT]:
+                for number in _list_numbers(folder, pattern)[:-KEPT_ATTEMPTS]:
                     folder.remove(name(number))
-            folder.tidy(time.time() - LITTER_S)
+            folder.remove_leftovers(time.time() - LEFTOVER_AGE_S)
 
 
-_EMPTY, _GARBAGE = object(), object()
+_EMPTY, _UNREADABLE = object(), object()
 
 
-def _numbers(folder: Folder, pattern: re.Pattern[str]) -> list[int]:
+def _list_numbers(folder: Folder, pattern: re.Pattern[str]) -> list[int]:
     matches = (pattern.fullmatch(entry.name) for entry in folder.entries())
     return sorted(int(match[1]) for match in matches if match is not None)
 
 
 def _claim_name(attempt: int) -> str:
-    return f"claim-{_checked(attempt)}"
+    return f"claim-{_check_attempt(attempt)}"
 
 
 def _outcome_name(attempt: int) -> str:
-    return f"outcome-{_checked(attempt)}"
+    return f"outcome-{_check_attempt(attempt)}"
 
 
-def _checked(attempt: int) -> int:
+def _check_attempt(attempt: int) -> int:
     if type(attempt) is not int or not 1 <= attempt < 10**18:
-        raise Refused(f"{attempt!r} is not the number of an attempt")
+        raise Refused(f"{attempt!r} is not a valid attempt number")
     return attempt

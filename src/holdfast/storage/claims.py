@@ -1,7 +1,7 @@
-"""Whose checkpoint it is and which attempts have used it: `_holdfast/claim-N` and `_holdfast/outcome-N` in the checkpoint.
+"""Owner of a checkpoint and the attempts that have used it: `_holdfast/claim-N` and `_holdfast/outcome-N` in the checkpoint.
 
-This is what is left to go by when ZooKeeper has forgotten, and what keeps two clusters that share a file system apart. Leases
-keep two drivers of one job apart; claims keep two jobs apart, and an attempt from being run a second time.
+Claims remain when ZooKeeper has lost its data, and they separate clusters that share a file system. Leases prevent two drivers
+of one job from running at the same time. Claims prevent two jobs from using one checkpoint and an attempt from running twice.
 """
 
 import base64
@@ -10,85 +10,92 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from holdfast.checkpoint import Known
+from holdfast.checkpoint import KnownQueries
 from holdfast.model import codec
-from holdfast.storage.claim_book import FOLDER, QUERIES, Claim
-from holdfast.storage.dispatch import SILENCE_S, caller
-from holdfast.storage.location import parse, validate
+from holdfast.storage.claim_book import KNOWN_QUERIES_FILE, CheckpointClaim, ClaimBook
+from holdfast.storage.dispatch import STALL_TIMEOUT_S, claims_caller
+from holdfast.storage.location import check_location, parse_location
 
 
-class Ended(NamedTuple):
+class AttemptOutcome(NamedTuple):
     attempt: int
     outcome: dict[str, Any]
 
 
-def _unsaid(_sentence: str) -> None:
+def _ignore(_sentence: str) -> None:
     pass
 
 
 class Claims:
-    """The claims in one checkpoint, spelled as `location.in_storage` gives it. It need not exist yet."""
+    """Claims in one checkpoint, which need not exist yet. Its location is one that `checkpoint_location` returns."""
 
     def __init__(
-        self, checkpoint: str, *, note: Callable[[str], None] = _unsaid, apart: bool = True, silence_s: float = SILENCE_S
+        self,
+        checkpoint: str,
+        *,
+        warn: Callable[[str], None] = _ignore,
+        in_subprocess: bool = True,
+        stall_timeout_s: float = STALL_TIMEOUT_S,
     ) -> None:
-        """`note` is told, in a sentence each, what could not be read and was passed over."""
-        validate(checkpoint)
-        self._note = note
-        self._call = caller(parse(checkpoint), FOLDER, apart=apart, silence_s=silence_s, note=note)
+        """`warn` gets a sentence for each record that could not be read and is ignored."""
+        check_location(checkpoint)
+        self._warn = warn
+        self._call = claims_caller(
+            parse_location(checkpoint), in_subprocess=in_subprocess, stall_timeout_s=stall_timeout_s, warn=warn
+        )
 
-    def claim(self, claim: Claim) -> None:
-        """Take the checkpoint for this attempt. The same claim with the same nonce may be made again, as after a lost reply.
+    def claim(self, claim: CheckpointClaim) -> None:
+        """Claim the checkpoint for an attempt. A claim with the same nonce may be repeated, for example after a lost reply.
 
-        Raises Claimed if this number or a higher one is taken, and ForeignCheckpoint if the checkpoint is not this job's.
-        Unavailable leaves it open whether the claim stands: repeat it, or go on to the next attempt.
+        Raises AlreadyClaimed if this number or a higher one is used, and ForeignCheckpoint if another job owns the checkpoint.
+        After Unavailable, the claim may or may not exist: repeat it, or continue with the next attempt.
         """
-        self._call("claim", **dataclasses.asdict(claim))
+        self._call(ClaimBook.claim, fields=dataclasses.asdict(claim))
 
-    def owner(self) -> Claim | None:
-        """Who holds the newest claim that can be read."""
-        fields = self._call("owner")
-        return None if fields is None else Claim(**fields)
+    def read_owner(self) -> CheckpointClaim | None:
+        """Return the newest readable claim."""
+        fields = self._call(ClaimBook.read_owner)
+        return None if fields is None else CheckpointClaim(**fields)
 
-    def attempts(self) -> list[int]:
-        """The numbers that are known to be used, in order; the newest 50 at least."""
-        return list(self._call("attempts"))
+    def list_attempts(self) -> list[int]:
+        """Return the used attempt numbers in ascending order, at least the newest 50."""
+        return list(self._call(ClaimBook.list_attempts))
 
-    def leave_outcome(self, attempt: int, outcome: dict[str, Any] | bytes) -> None:
-        """Whole or not at all; in place of an earlier one of the same attempt."""
+    def write_outcome(self, attempt: int, outcome: dict[str, Any] | bytes) -> None:
+        """Write the outcome of an attempt atomically. Replaces an earlier outcome of the same attempt."""
         data = outcome if isinstance(outcome, bytes) else json.dumps(outcome).encode()
-        self._call("leave_outcome", attempt=attempt, data=base64.b64encode(data).decode())
+        self._call(ClaimBook.write_outcome, attempt=attempt, data=base64.b64encode(data).decode())
 
-    def outcome(self, attempt: int) -> dict[str, Any] | None:
-        """How an attempt ended, if it has left that. What is no JSON object is noted and counts as none."""
-        found: dict[str, Any] | None = self._call("outcome", attempt=attempt)
-        return found
+    def read_outcome(self, attempt: int) -> dict[str, Any] | None:
+        """Return the outcome of an attempt, or None if there is none. Warn about one that is not a JSON object."""
+        outcome: dict[str, Any] | None = self._call(ClaimBook.read_outcome, attempt=attempt)
+        return outcome
 
-    def latest(self) -> Ended | None:
-        """The newest outcome that can be read, and its attempt. There may be later attempts that left none."""
-        found = self._call("latest")
-        return None if found is None else Ended(*found)
+    def read_latest_outcome(self) -> AttemptOutcome | None:
+        """Return the newest readable outcome. Later attempts may exist without an outcome."""
+        latest = self._call(ClaimBook.read_latest_outcome)
+        return None if latest is None else AttemptOutcome(*latest)
 
-    def queries(self) -> Known | None:
-        """What earlier attempts have left about the job's queries. What cannot be read is noted and counts as none."""
-        data: str | None = self._call("note", name=QUERIES)
+    def load_known_queries(self) -> KnownQueries | None:
+        """Return the queries that earlier attempts recorded, or None. Warn about a record that cannot be read."""
+        data: str | None = self._call(ClaimBook.read_metadata, name=KNOWN_QUERIES_FILE)
         try:
-            return codec.decode(Known, data.encode(), where="queries.json") if data is not None else None
-        except (codec.Garbage, codec.NewerSchema) as error:
-            self._note(str(error))
+            return codec.decode(KnownQueries, data.encode(), where="queries.json") if data is not None else None
+        except (codec.MalformedRecord, codec.NewerSchema) as error:
+            self._warn(str(error))
             return None
 
-    def leave_queries(self, known: Known) -> None:
-        self._call("leave_note", name=QUERIES, data=codec.encode(known).decode())
+    def save_known_queries(self, known: KnownQueries) -> None:
+        self._call(ClaimBook.write_metadata, name=KNOWN_QUERIES_FILE, data=codec.encode(known).decode())
 
-    def note(self, name: str) -> bytes | None:
-        """What else is kept beside the claims: one of `claim_book.NOTES`. Whoever left it knows what it says."""
-        data: str | None = self._call("note", name=name)
+    def read_metadata(self, name: str) -> bytes | None:
+        """Return the content of a metadata file of `claim_book.METADATA_BYTES_MAX`, or None if it does not exist."""
+        data: str | None = self._call(ClaimBook.read_metadata, name=name)
         return data.encode() if data is not None else None
 
-    def leave_note(self, name: str, data: bytes) -> None:
-        """Whole or not at all, in place of what was there."""
-        self._call("leave_note", name=name, data=data.decode())
+    def write_metadata(self, name: str, data: bytes) -> None:
+        """Replace a metadata file atomically. Raises Refused if it is too large."""
+        self._call(ClaimBook.write_metadata, name=name, data=data.decode())
 
-    def drop_note(self, name: str) -> None:
-        self._call("drop_note", name=name)
+    def remove_metadata(self, name: str) -> None:
+        self._call(ClaimBook.remove_metadata, name=name)

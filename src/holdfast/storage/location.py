@@ -1,8 +1,8 @@
-"""Where the storage is, spelled for us, for pyarrow and for Spark.
+"""Storage locations, and their form for pyarrow and for Spark.
 
-Spark and pyarrow take the same URI apart differently (pyarrow decodes percent signs, Spark does not; pyarrow wants `s3://` with
-the endpoint in the query, Spark `s3a://` with the endpoint in its configuration). A location is therefore admitted only if
-both would reach the same place, and it holds no secrets, because it stands in records, logs and sentences.
+Spark and pyarrow parse the same URI differently. pyarrow decodes percent signs, Spark does not. pyarrow takes `s3://` with the
+endpoint in the query, Spark `s3a://` with the endpoint in its configuration. A location is valid only if both reach the same
+files. It may not contain secrets, because it appears in records, logs and messages.
 """
 
 import importlib.util
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from holdfast.errors import Refused
-from holdfast.model.identifiers import is_name
+from holdfast.model.identifiers import is_valid_name
 
 CHECKPOINTS = "checkpoints"
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?")
@@ -20,10 +20,10 @@ _HADOOP = re.compile(r"(?:(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._-]+(?::[0-9]{1,5})?)?
 _AZURE = re.compile(r"[A-Za-z0-9$-]+@[A-Za-z0-9.-]+")
 _AUTHORITIES = {"s3": _BUCKET, "gs": _BUCKET, "hdfs": _HADOOP, "viewfs": _HADOOP, "abfs": _AZURE, "abfss": _AZURE}
 _ALIASES = {"s3a": "s3", "gcs": "gs"}
-_FOR_SPARK = {"s3": "s3a"}
+_SPARK_SCHEMES = {"s3": "s3a"}
 _SEGMENT = re.compile(r"[A-Za-z0-9._=+@~,-]+")
 _SECRET = re.compile("secret|password|token|key", re.IGNORECASE)
-_KINDS = "a directory (an absolute path), or s3://, gs://, hdfs://, viewfs://, abfs:// or abfss://"
+_VALID_FORMS = "a directory (an absolute path), or s3://, gs://, hdfs://, viewfs://, abfs:// or abfss://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Location:
     scheme: str
     """Empty for a directory."""
     authority: str
-    """A bucket, a name node, or a container and its account."""
+    """Bucket, name node, or container and account."""
     path: str
-    """Absolute for a directory; otherwise without slashes around it, and empty for a whole bucket."""
+    """Absolute path of a directory; otherwise without leading and trailing slashes, and empty for a whole bucket."""
     query: str = ""
 
     @property
@@ -41,142 +41,142 @@ class Location:
         return not self.scheme
 
     @property
-    def shown(self) -> str:
-        """For people: without the query."""
-        return self._spelled(self.scheme)
+    def display_name(self) -> str:
+        """Location without its query, for messages."""
+        return self._with_scheme(self.scheme)
 
     @property
-    def for_spark(self) -> str:
-        return self._spelled(_FOR_SPARK.get(self.scheme, self.scheme))
+    def spark_uri(self) -> str:
+        return self._with_scheme(_SPARK_SCHEMES.get(self.scheme, self.scheme))
 
     def __str__(self) -> str:
-        """As we and pyarrow want it; parsing it gives this location again."""
-        return self.shown + (f"?{self.query}" if self.query else "")
+        """Return the form for Holdfast and pyarrow. Parsing it returns an equal location."""
+        return self.display_name + (f"?{self.query}" if self.query else "")
 
-    def _spelled(self, scheme: str) -> str:
+    def _with_scheme(self, scheme: str) -> str:
         if self.is_directory:
             return self.path
         return f"{scheme}://{self.authority}" + (f"/{self.path}" if self.path else "")
 
-    def joined(self, *names: str) -> "Location":
-        """A place below. Names are single segments, so that nothing leads out."""
+    def join(self, *names: str) -> "Location":
+        """Return the location of a folder below. Raises Refused for a name that is not a single path segment."""
         for name in names:
             if _SEGMENT.fullmatch(name) is None or name in (".", ".."):
-                raise Refused(f"'{name}' cannot be the name of a folder in {self.shown}")
+                raise Refused(f"'{name}' cannot be the name of a folder in {self.display_name}")
         path = "/".join((self.path, *names)) if self.path else "/".join(names)
         return Location(self.scheme, self.authority, path, self.query)
 
 
-def parse(text: str) -> Location:
-    """Raises Refused."""
+def parse_location(text: str) -> Location:
+    """Parse a location. Raises Refused."""
     if text == "" or not text.isprintable():
-        raise Refused(f"{text!r} is not a location: expected {_KINDS}")
+        raise Refused(f"{text!r} is not a location: expected {_VALID_FORMS}")
     if text.startswith("/"):
-        return _directory(text, text)
+        return _parse_directory(text, text)
     if text.startswith("file:"):
-        return _file_uri(text)
+        return _parse_file_uri(text)
     match = _URI.fullmatch(text)
     if match is None:
-        raise Refused(f"'{_without_secrets(text)}' is not a location: expected {_KINDS}")
+        raise Refused(f"'{_without_secrets(text)}' is not a location: expected {_VALID_FORMS}")
     scheme = _ALIASES.get(match["scheme"], match["scheme"])
     if scheme not in _AUTHORITIES:
-        raise Refused(f"'{match['scheme']}://' is not supported as a location: expected {_KINDS}")
-    return _remote(scheme, match["authority"], match["path"] or "", match["query"] or "")
+        raise Refused(f"'{match['scheme']}://' is not supported as a location: expected {_VALID_FORMS}")
+    return _parse_remote(scheme, match["authority"], match["path"] or "", match["query"] or "")
 
 
-def validate(location: str) -> None:
-    """Refuses, in a sentence, what cannot be a location, and what this installation cannot reach. Asks nobody."""
-    if not parse(location).is_directory and importlib.util.find_spec("pyarrow") is None:
-        raise Refused(f"{parse(location).shown} needs pyarrow, which is not installed: install holdfast[remote]")
+def check_location(location: str) -> None:
+    """Raise Refused for an invalid location, and for one that needs pyarrow if that is not installed."""
+    if not parse_location(location).is_directory and importlib.util.find_spec("pyarrow") is None:
+        raise Refused(
+            f"{parse_location(location).display_name} needs pyarrow, which is not installed: install holdfast[remote]"
+        )
 
 
-def checkpoint_of(location: str, job: str) -> str:
-    """The root of a job's checkpoint, as Spark spells it."""
-    if not is_name(job):
+def spark_checkpoint_uri(storage: str, job: str) -> str:
+    """Return the root of a job's checkpoint in Spark's form. Raises Refused for an invalid job id."""
+    if not is_valid_name(job):
         raise Refused(f"'{job}' cannot be the name of a job's checkpoint")
-    return parse(location).joined(CHECKPOINTS, job).for_spark
+    return parse_location(storage).join(CHECKPOINTS, job).spark_uri
 
 
-def in_storage(checkpoint: str, location: str) -> str:
-    """The reverse: a checkpoint as Spark spells it, as `Claims` wants it.
+def checkpoint_location(spark_uri: str, storage_location: str) -> str:
+    """Convert a checkpoint's URI in Spark's form to a location for `Claims` and `Checkpoints`.
 
-    Where it stands in the same bucket or file system as the storage, it is reached the same way, by the storage's query.
+    A checkpoint in the same bucket or file system as the storage gets the query of the storage's location.
     """
-    here, storage = parse(checkpoint), parse(location)
-    if (here.scheme, here.authority) != (storage.scheme, storage.authority) or here.query:
-        return str(here)
-    return str(Location(here.scheme, here.authority, here.path, storage.query))
+    checkpoint, storage = parse_location(spark_uri), parse_location(storage_location)
+    if (checkpoint.scheme, checkpoint.authority) != (storage.scheme, storage.authority) or checkpoint.query:
+        return str(checkpoint)
+    return str(Location(checkpoint.scheme, checkpoint.authority, checkpoint.path, storage.query))
 
 
 def spark_conf(location: str) -> dict[str, str]:
-    """What Spark must be told to reach the same store: the part of an S3 location that its path has no room for."""
-    parsed = parse(location)
+    """Return the Spark settings for a location: endpoint and region of S3, which Spark's form of the URI cannot contain."""
+    parsed = parse_location(location)
     if parsed.scheme != "s3":
         return {}
-    asked = dict(parse_qsl(parsed.query))
+    parameters = dict(parse_qsl(parsed.query))
     conf = {}
-    if endpoint := asked.get("endpoint_override"):
+    if endpoint := parameters.get("endpoint_override"):
         conf["spark.hadoop.fs.s3a.endpoint"] = endpoint
         conf["spark.hadoop.fs.s3a.path.style.access"] = "true"
-        conf["spark.hadoop.fs.s3a.endpoint.region"] = asked.get("region", "us-east-1")
-    elif region := asked.get("region"):
+        conf["spark.hadoop.fs.s3a.endpoint.region"] = parameters.get("region", "us-east-1")
+    elif region := parameters.get("region"):
         conf["spark.hadoop.fs.s3a.endpoint.region"] = region
-    if asked.get("scheme") == "http":
+    if parameters.get("scheme") == "http":
         conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] = "false"
     return conf
 
 
-def _directory(path: str, text: str) -> Location:
+def _parse_directory(path: str, text: str) -> Location:
     segments = [segment for segment in path.split("/") if segment]
     if not segments:
-        raise Refused(f"'{text}' is the root of the file system: name a directory of its own")
-    _no_dots(segments, text)
+        raise Refused(f"'{text}' is the root of the file system: use a directory below it")
+    _refuse_dots(segments, text)
     return Location("", "", "/" + "/".join(segments))
 
 
-def _file_uri(text: str) -> Location:
+def _parse_file_uri(text: str) -> Location:
     rest = text.removeprefix("file:")
     if rest.startswith("//"):
         host, slash, rest = rest[2:].partition("/")
         if host not in ("", "localhost"):
-            raise Refused(
-                f"'{text}' names the machine '{host}': a directory must be spelled file:///PATH, as each node sees it"
-            )
+            raise Refused(f"'{text}' contains the host name '{host}': use file:///PATH, with the path on each node")
         rest = slash + rest
     if not rest.startswith("/") or set(rest) & set("?#"):
         raise Refused(f"'{text}' is not a location: expected file:///PATH")
     if "%" in rest:
-        raise Refused(f"'{text}' has '%' in its path, which Spark takes as it stands and others decode: give the plain path")
-    return _directory(rest, text)
+        raise Refused(f"'{text}' has '%' in its path, which Spark does not decode but pyarrow does: use a path without it")
+    return _parse_directory(rest, text)
 
 
-def _remote(scheme: str, authority: str, path: str, query: str) -> Location:
-    shown = f"{scheme}://{_without_secrets(authority)}{path}"
+def _parse_remote(scheme: str, authority: str, path: str, query: str) -> Location:
+    display_name = f"{scheme}://{_without_secrets(authority)}{path}"
     if ":" in authority.rpartition("@")[0]:
-        raise Refused(f"{shown} holds a password: leave it out, and give credentials to the nodes by their environment")
+        raise Refused(f"{display_name} contains a password: remove it and pass credentials to the nodes in their environment")
     if _AUTHORITIES[scheme].fullmatch(authority) is None:
-        raise Refused(f"{shown} does not name where to look: expected {_expected(scheme)}")
+        raise Refused(f"{display_name} has no valid host or bucket: expected {_expected_form(scheme)}")
     segments = [segment for segment in path.split("/") if segment]
-    _no_dots(segments, shown)
+    _refuse_dots(segments, display_name)
     for segment in segments:
-        if odd := sorted(set(_SEGMENT.sub("", segment))):
-            raise Refused(f"{shown} has '{''.join(odd)}' in its path, which Spark and pyarrow read differently")
+        if invalid := sorted(set(_SEGMENT.sub("", segment))):
+            raise Refused(f"{display_name} has '{''.join(invalid)}' in its path, which Spark and pyarrow parse differently")
     try:
-        asked = parse_qsl(query, strict_parsing=True) if query else []
+        parameters = parse_qsl(query, strict_parsing=True) if query else []
     except ValueError:
-        raise Refused(f"{shown} has a query that is not NAME=VALUE&NAME=VALUE…") from None
-    for name, _ in asked:
+        raise Refused(f"{display_name} has a query that is not NAME=VALUE&NAME=VALUE…") from None
+    for name, _ in parameters:
         if _SECRET.search(name):
-            raise Refused(f"{shown} holds a secret ('{name}'): give credentials to the nodes by their environment")
+            raise Refused(f"{display_name} contains a secret ('{name}'): pass credentials to the nodes in their environment")
     return Location(scheme, authority, "/".join(segments), query)
 
 
-def _no_dots(segments: list[str], text: str) -> None:
+def _refuse_dots(segments: list[str], text: str) -> None:
     if "." in segments or ".." in segments:
-        raise Refused(f"'{text}' has '.' or '..' in its path: spell it without")
+        raise Refused(f"'{text}' has '.' or '..' in its path: use a path without them")
 
 
-def _expected(scheme: str) -> str:
+def _expected_form(scheme: str) -> str:
     if scheme in ("s3", "gs"):
         return f"{scheme}://BUCKET/PATH"
     if scheme in ("abfs", "abfss"):
@@ -185,6 +185,6 @@ def _expected(scheme: str) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """For sentences about what could not be taken apart: what stands before an @ may be a password."""
+    """Hide the part before an @ if it may contain a password."""
     head, at, tail = text.rpartition("@")
     return f"…@{tail}" if at and ":" in head else text

@@ -1,27 +1,27 @@
-"""What only storage can say, each as one of the errors that everybody knows."""
+"""Errors of the storage. The public ones are subclasses of the shared errors in `holdfast.errors`."""
 
 from holdfast.errors import Conflict, Refused
 
 
 class BlobMissing(Refused):
-    """The storage is there and the blob is not."""
+    """Blob that does not exist in a storage that can be read."""
 
 
 class BlobDamaged(Refused):
-    """What stands under the blob's name has another hash."""
+    """Blob whose content does not have the SHA-256 of its name."""
 
 
-class Claimed(Conflict):
-    """This attempt's number, or a higher one, is taken."""
+class AlreadyClaimed(Conflict):
+    """Attempt whose number, or a higher one, is already claimed."""
 
 
 class ForeignCheckpoint(Refused):
-    """The checkpoint belongs to another job or another cluster, or nobody can tell to whom."""
+    """Checkpoint that belongs to another job or cluster, or whose owner is unknown."""
 
 
 class FolderMissing(Exception):
-    """Among the parts of this package: the folder is not there. Each caller knows what that means for it."""
+    """Missing folder. Internal to this package; each caller handles it."""
 
 
-class Unreadable(Exception):
-    """Among the parts of this package: something stands under that name, and it is no file."""
+class NotAFile(Exception):
+    """Link, directory or pipe in place of a plain file. Internal to this package."""

@@ -1,8 +1,8 @@
-"""A call in a process of its own, which may load what it likes and is gone afterwards.
+"""Storage calls in a short-lived subprocess, which loads pyarrow so that the caller does not have to.
 
-The request goes in as one line of JSON; lines come back while bytes move, and the last one is the answer. A process that falls
-silent is killed: pyarrow's calls have no deadline. The other way round, the process ends when its standard input does, so
-that it does not outlive whoever asked.
+The request is one line of JSON on standard input. The subprocess writes a heartbeat line while data moves; its last line is
+the reply. A subprocess without progress is killed, because pyarrow's calls have no timeout. The subprocess exits at the end of
+its standard input, so it does not outlive the caller.
 """
 
 import contextlib
@@ -12,42 +12,46 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from typing import IO, Any
 
 from holdfast.errors import Conflict, HoldfastError, Refused, Unavailable
-from holdfast.storage.dispatch import Note
+from holdfast.storage.dispatch import Warn
 from holdfast.storage.location import Location
-from holdfast.storage.storage_errors import BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint
+from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint
 
-END_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 ERRORS = {
-    error.__name__: error for error in (BlobDamaged, BlobMissing, Claimed, ForeignCheckpoint, Conflict, Refused, Unavailable)
+    error.__name__: error
+    for error in (BlobDamaged, BlobMissing, AlreadyClaimed, ForeignCheckpoint, Conflict, Refused, Unavailable)
 }
 
 
-def call_apart(location: Location, folder: str, note: Note, silence_s: float, method: str, **arguments: Any) -> Any:
-    request = {"location": str(location), "folder": folder, "method": method, "arguments": arguments}
-    complaints = os.memfd_create("complaints")
-    with open(complaints, "rb") as said:
-        answer = _answer(request, said, location.shown, silence_s)
-    for sentence in answer.get("notes", ()):
-        note(sentence)
-    if "error" in answer:
-        raise ERRORS.get(answer["error"], Unavailable)(answer["text"])
-    return answer.get("value")
+def call_in_subprocess(
+    location: Location, operation: str, arguments: Mapping[str, Any], warn: Warn, stall_timeout_s: float
+) -> Any:
+    """Run one operation of `dispatch.OPERATIONS` in a new process and return its result. Raises its error."""
+    request = {"location": str(location), "operation": operation, "arguments": dict(arguments)}
+    with open(os.memfd_create("stderr"), "rb") as stderr:
+        reply = _run(request, stderr, location.display_name, stall_timeout_s)
+    for warning in reply.get("notes", ()):
+        warn(warning)
+    if "error" in reply:
+        raise ERRORS.get(reply["error"], Unavailable)(reply["text"])
+    return reply.get("value")
 
 
-def name_of(error: HoldfastError) -> str:
-    """The most exact error that the other side knows as well."""
+def error_name(error: HoldfastError) -> str:
+    """Return the name of the most specific class of an error that `ERRORS` contains."""
     return next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in ERRORS), Unavailable.__name__)
 
 
-def _answer(request: dict[str, Any], complaints: IO[bytes], shown: str, silence_s: float) -> dict[str, Any]:
+def _run(request: dict[str, Any], stderr: IO[bytes], display_name: str, stall_timeout_s: float) -> dict[str, Any]:
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "holdfast.storage.subprocess_main"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=complaints.fileno(),
+        stderr=stderr.fileno(),
         bufsize=0,
         cwd="/",
     )
@@ -55,43 +59,44 @@ def _answer(request: dict[str, Any], complaints: IO[bytes], shown: str, silence_
     try:
         with child.stdin, child.stdout:
             _send(child.stdin, json.dumps(request).encode() + b"\n")
-            line = _last_line(child.stdout, shown, silence_s)
+            line = _read_reply(child.stdout, display_name, stall_timeout_s)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(END_S)
+                child.wait(EXIT_TIMEOUT_S)
     finally:
         child.kill()
         status = child.wait()
     try:
-        answer = json.loads(line)
+        return dict(json.loads(line))
     except ValueError:
-        raise Unavailable(f"the process that talks to {shown} ended with {status} ({_last_words(complaints)})") from None
-    return dict(answer)
+        raise Unavailable(
+            f"the subprocess for {display_name} exited with status {status} without a reply ({_last_line_of(stderr)})"
+        ) from None
 
 
 def _send(stream: IO[bytes], request: bytes) -> None:
-    """One that has ended already shows that by its answer."""
+    """Write the request. A subprocess that has already exited is reported through its missing reply."""
     with contextlib.suppress(BrokenPipeError):
         while request:
             request = request[stream.write(request) :]
 
 
-def _last_line(stream: IO[bytes], shown: str, silence_s: float) -> bytes:
-    """Everything but the last line only says that it is alive."""
+def _read_reply(stream: IO[bytes], display_name: str, stall_timeout_s: float) -> bytes:
+    """Return the reply: the last line, after the heartbeat lines. Raises Unavailable if nothing arrives for the timeout."""
     received = b""
     poll = select.poll()
     poll.register(stream, select.POLLIN)
-    heard = time.monotonic()
+    last_progress = time.monotonic()
     while True:
-        if not poll.poll(max(0.0, heard + silence_s - time.monotonic()) * 1000):
-            raise Unavailable(f"{shown} has not answered for {silence_s:g} s")
+        if not poll.poll(max(0.0, last_progress + stall_timeout_s - time.monotonic()) * 1000):
+            raise Unavailable(f"{display_name} has not answered for {stall_timeout_s:g} s")
         data = stream.read(1 << 16)
         if not data:
             return received
-        heard = time.monotonic()
+        last_progress = time.monotonic()
         received = (received + data).rpartition(b".\n")[2]
 
 
-def _last_words(complaints: IO[bytes]) -> str:
-    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - 4096))
-    words = complaints.read().decode(errors="replace").strip().splitlines()
-    return words[-1][:300] if words else "it said nothing"
+def _last_line_of(stderr: IO[bytes]) -> str:
+    stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - 4096))
+    lines = stderr.read().decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else "no output"

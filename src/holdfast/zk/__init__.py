@@ -1,5 +1,5 @@
-"""Everything between Holdfast and ZooKeeper: sessions, election, fenced writes, the embedded server.
+"""ZooKeeper access: sessions, leader election, fenced writes, stored records, embedded servers.
 
-Owns: the znode layout (`paths`), what a session offers (`client`), what leadership is (`election`, `reign`).
-Never does: decide about jobs. Only `network` imports kazoo.
+Owns the znode layout (`records.paths`), the session interface (`session.client`) and leadership (`leadership`).
+Makes no decisions about jobs. Only `kazoo_transport` imports kazoo.
 """

@@ -1,19 +1,19 @@
-"""What became of Holdfast's own jobs, from their events and from what nodes log."""
+"""Diagnoses of Holdfast's jobs and leaders, from events and node logs."""
 
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.harness.explain_in_process import asked
+from tests.harness.explain_in_process import explain_logs
 
 BEGIN = datetime(2026, 3, 4, 13, 0, tzinfo=UTC)
 JOB, NAME = "j2e99954fe4c9", "clicks"
-FAILED = 'its script failed: ValueError: the column "amount" is not there (line 3 of clicks.py)'
+FAILED = 'the script failed: ValueError: the column "amount" is not there (line 3 of clicks.py)'
 
 
 def change(number: int, second: float, phase: str, reason: str, *, attempt: int = 1, job: str = JOB, name: str = NAME) -> str:
-    """As `explain --cluster` gathers it."""
+    """Return an event line as `explain --from-cluster` copies it."""
     event = {
         "time": (BEGIN + timedelta(seconds=second)).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "job": job,
@@ -29,7 +29,7 @@ def change(number: int, second: float, phase: str, reason: str, *, attempt: int 
 
 
 def attempts(*ends: tuple[float, str, str], job: str = JOB, name: str = NAME) -> str:
-    """Each given out, running, and then as it ended: second, phase, reason."""
+    """Return the event lines of attempts; `ends` has (second, phase, reason) of each."""
     lines = ""
     for attempt, (second, phase, reason) in enumerate(ends, 1):
         told: dict[str, Any] = {"attempt": attempt, "job": job, "name": name}
@@ -40,7 +40,7 @@ def attempts(*ends: tuple[float, str, str], job: str = JOB, name: str = NAME) ->
 
 
 def node(second: float, event: str, *, id: str = "n1", **fields: object) -> str:
-    """As a node logs it."""
+    """Return a line of a node's log."""
     time = (BEGIN + timedelta(seconds=second)).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return json.dumps({"component": "agent", "node": id, **fields, "event": event, "level": "info", "time": time}) + "\n"
 
@@ -48,10 +48,10 @@ def node(second: float, event: str, *, id: str = "n1", **fields: object) -> str:
 def diagnosed(directory: Path, text: str) -> dict[str, dict[str, Any]]:
     file = directory / "events of the cluster"
     file.write_text(text)
-    return {one["signature"]: one for one in asked(file).json()["diagnoses"]}
+    return {one["signature"]: one for one in explain_logs(file).as_json()["diagnoses"]}
 
 
-def test_a_job_that_fails_again_and_again_is_a_loop_with_its_reason_as_it_was_written(tmp_path: Path) -> None:
+def test_repeated_failures_are_a_restart_loop_with_the_reason(tmp_path: Path) -> None:
     text = attempts(*((200 * n, "BACKOFF", f"{FAILED}; again in {200 * n} s") for n in range(1, 5)))
     found = diagnosed(tmp_path, text)
     assert set(found) == {"restart-loop"}
@@ -62,18 +62,18 @@ def test_a_job_that_fails_again_and_again_is_a_loop_with_its_reason_as_it_was_wr
     assert "holdfast logs clicks" in loop["advice"]
 
 
-def test_a_loop_that_is_over_says_how_the_job_stands_since(tmp_path: Path) -> None:
-    text = attempts(*((20 * n, "BACKOFF", f"{FAILED}; again in 1 s") for n in range(1, 4)))
+def test_finished_restart_loop_states_the_current_phase(tmp_path: Path) -> None:
+    text = attempts(*((20 * n, "BACKOFF", f"{FAILED}; next attempt in 1 s") for n in range(1, 4)))
     text += change(10, 100, "RUNNING", "attempt 4 runs on n1", attempt=4)
     assert diagnosed(tmp_path, text)["restart-loop"]["explanation"].endswith("Since 2026-03-04 13:01:40 it is RUNNING.")
 
 
-def test_failures_that_are_hours_apart_are_no_loop(tmp_path: Path) -> None:
+def test_failures_that_are_hours_apart_are_not_a_loop(tmp_path: Path) -> None:
     text = attempts(*((7200 * n, "BACKOFF", f"{FAILED}; again in 1 s") for n in range(1, 9)))
     assert diagnosed(tmp_path, text) == {}
 
 
-def test_a_parked_job_is_found_with_its_reason_and_one_that_a_person_stopped_is_not(tmp_path: Path) -> None:
+def test_parked_job_is_diagnosed_unless_a_person_stopped_it(tmp_path: Path) -> None:
     reason = "its checkpoint is damaged: offsets/7 is empty"
     by_person = attempts(
         (30, "PARKED", "a person stopped it; 'resume' starts it again, 'cancel' ends it"), job="j1", name="words"
@@ -86,12 +86,12 @@ def test_a_parked_job_is_found_with_its_reason_and_one_that_a_person_stopped_is_
     assert "holdfast resume clicks" in parked["advice"]
 
 
-def test_a_job_that_was_resumed_is_said_to_run_since(tmp_path: Path) -> None:
+def test_resumed_job_is_reported_with_its_current_phase(tmp_path: Path) -> None:
     text = attempts((40, "PARKED", "records are gone")) + change(4, 90, "PENDING", "a person resumed it")
     assert "Since 2026-03-04 13:01:30 it is PENDING." in diagnosed(tmp_path, text)["job-parked"]["explanation"]
 
 
-def test_a_job_that_is_set_aside_and_one_that_has_no_restart_left_are_found(tmp_path: Path) -> None:
+def test_quarantined_and_failed_jobs_are_diagnosed(tmp_path: Path) -> None:
     text = change(1, 5, "QUARANTINED", "its spec cannot be read", attempt=0, job="j1", name="words")
     text += attempts((10, "BACKOFF", f"{FAILED}; again in 1 s"), (20, "FAILED", f"{FAILED}; 1 restart is used up"))
     found = diagnosed(tmp_path, text)
@@ -104,8 +104,8 @@ def test_a_job_that_is_set_aside_and_one_that_has_no_restart_left_are_found(tmp_
     ]
 
 
-def test_a_healthy_cluster_has_no_diagnosis(tmp_path: Path) -> None:
-    """Jobs that wait, run, are lost once with their node, are stopped, resumed and finished; leaders that come and go."""
+def test_healthy_cluster_has_no_diagnosis(tmp_path: Path) -> None:
+    """Jobs wait, run, lose their node once, are stopped, resumed and finished; leaders come and go."""
     text = change(1, 0, "PENDING", "no node has room for it", attempt=0)
     text += attempts(
         (60, "PENDING", "its lease was lost"), (600, "PARKED", "a person stopped it"), (900, "FINISHED", "it is done")
@@ -115,7 +115,7 @@ def test_a_healthy_cluster_has_no_diagnosis(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, text) == {}
 
 
-def test_a_node_that_loses_its_session_loses_leadership_by_that(tmp_path: Path) -> None:
+def test_lost_leadership_is_traced_to_the_expired_session(tmp_path: Path) -> None:
     text = node(0, "leading", epoch=1)
     text += node(10, "problem", problem="ZooKeeper is not reachable; still trying (Connection refused)")
     text += node(20, "leadership lost", epoch=1, reason="the session expired")
@@ -126,8 +126,8 @@ def test_a_node_that_loses_its_session_loses_leadership_by_that(tmp_path: Path) 
     assert found["zk-session-expired"]["chain"][0]["event"].startswith("a node does not reach ZooKeeper")
 
 
-def test_leadership_that_moves_is_told_with_why_as_far_as_that_is_known(tmp_path: Path) -> None:
-    """By a session that ended, by an agent that was killed; and not by a node that was told to stop."""
+def test_moved_leadership_is_reported_with_its_reason_if_known(tmp_path: Path) -> None:
+    """An expired session and a killed agent are reasons; a graceful stop of the node is no diagnosis."""
     led = node(0, "leading", epoch=1) + node(40, "leading", id="n2", epoch=2)
     expired = node(55, "leadership lost", epoch=1, reason="the ZooKeeper session expired")
     moved = diagnosed(tmp_path, led + expired)["leadership-moved"]
@@ -142,7 +142,7 @@ def test_leadership_that_moves_is_told_with_why_as_far_as_that_is_known(tmp_path
     assert diagnosed(tmp_path, led + node(39, "leadership lost", epoch=1, reason="this node stops")) == {}
 
 
-def test_jobs_have_lanes_of_their_own(tmp_path: Path) -> None:
+def test_each_job_is_a_component(tmp_path: Path) -> None:
     file = tmp_path / "events of the cluster"
     file.write_text(attempts((10, "FINISHED", "done")) + node(1, "leading", epoch=1))
-    assert [one["name"] for one in asked(file).json()["components"]] == ["job clicks", "node n1"]
+    assert [one["name"] for one in explain_logs(file).as_json()["components"]] == ["job clicks", "node n1"]

@@ -1,4 +1,4 @@
-"""What is known of other systems is declared with examples, and each example is read as what it is an example of."""
+"""Library of formats, events, rules and signatures: every example matches its declaration."""
 
 from pathlib import Path
 
@@ -6,49 +6,57 @@ import pytest
 
 from holdfast.cli.commands.explain import explain
 from holdfast.errors import Refused
-from holdfast.explain.library import library
-from holdfast.explain.library.event_pattern import Pattern
-from holdfast.explain.library.log_format import Format
-from holdfast.explain.scan.block import findings, mode_of
-from holdfast.explain.scan.event_matcher import MATCHED_BYTES_MAX
-from holdfast.explain.scan.record_scan import Mode
+from holdfast.explain.library import Library, load_library
+from holdfast.explain.library.event_pattern import EventPattern
+from holdfast.explain.library.log_format import LogFormat
+from holdfast.explain.scan.block import scan_block
+from holdfast.explain.scan.event_matcher import MATCHED_BYTES_MAX, EventMatch, match_events
+from holdfast.explain.scan.literal_search import search_literals
+from holdfast.explain.scan.mode_detection import detect_mode
+from holdfast.explain.scan.record_scan import FileMode
 
-KNOWN = library()
+KNOWN = load_library()
+
+
+def matches_in(data: bytes, mode: FileMode, library: Library) -> list[EventMatch]:
+    """Return the events that the records of `data` match."""
+    block = scan_block(data, len(data), mode, library, file=0, offset=0, line=0, compiled=False)
+    begins, ends = block.records.search_begins, block.records.search_ends
+    hits = search_literals(data, begins, ends, library.patterns.literals, compiled=False)
+    return [match for match in match_events(block, hits) if match.record >= 0]
 
 
 @pytest.mark.parametrize("format", KNOWN.formats.all, ids=lambda format: format.name)
-def test_every_example_of_a_format_is_a_record_of_that_format_with_a_time(format: Format) -> None:
+def test_every_example_of_a_format_is_a_record_with_a_time(format: LogFormat) -> None:
     assert format.examples
     for example in format.examples:
-        mode = Mode.PROSE if format.prose else Mode.LOG
-        found = findings(example.encode(), len(example.encode()), mode, KNOWN, file=0, offset=0, line=0, compiled=False)
-        assert found.records == 1
-        header = format.read(example)
-        assert header.moment is not None
+        mode = FileMode.PROSE if format.prose else FileMode.LOG
+        block = scan_block(example.encode(), len(example.encode()), mode, KNOWN, file=0, offset=0, line=0, compiled=False)
+        assert len(block.records.starts) == 1
+        header = format.read_header(example)
+        assert header.timestamp is not None
         assert header.format == format.clock
 
 
 @pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
-def test_every_example_of_an_event_is_found_as_that_event(pattern: Pattern) -> None:
+def test_every_example_of_an_event_matches_that_event(pattern: EventPattern) -> None:
     assert pattern.examples
     for example in pattern.examples:
         data = example.encode()
-        mode = mode_of(data, KNOWN)
-        found = findings(data, len(data), mode, KNOWN, file=0, offset=0, line=0, compiled=False)
-        assert pattern.kind in [event.kind for event in found.events]
-        fields = pattern.fields(example)
+        assert pattern.kind in [match.kind for match in matches_in(data, detect_mode(data, KNOWN), KNOWN)]
+        fields = pattern.match_fields(example)
         assert fields is not None
-        assert "?" not in pattern.sentence(fields), "what the sentence names is in the example"
+        assert "?" not in pattern.describe(fields), "the example has all fields of the description"
 
 
-def test_every_literal_of_an_event_finds_it_in_an_example() -> None:
-    """One that stands in no line that is the event costs time, and finds nothing."""
+def test_every_literal_occurs_in_an_example() -> None:
+    """A literal that occurs in no line of the event takes time and finds nothing."""
     for pattern in KNOWN.patterns.all:
         for literal in pattern.literals:
             assert any(literal in example for example in pattern.examples), literal
 
 
-def test_rules_and_signatures_speak_of_events_that_there_are() -> None:
+def test_rules_refer_to_known_events() -> None:
     kinds = {pattern.kind for pattern in KNOWN.patterns.all}
     for rule in KNOWN.rules:
         assert rule.cause | rule.effect <= kinds
@@ -56,7 +64,7 @@ def test_rules_and_signatures_speak_of_events_that_there_are() -> None:
     assert all(one.needs and one.advice for one in KNOWN.signatures.values())
 
 
-def test_a_user_can_add_events_and_theirs_come_first(tmp_path: Path) -> None:
+def test_user_library_adds_events_that_take_precedence(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     event = """
         [[event]]
@@ -68,8 +76,8 @@ def test_a_user_can_add_events_and_theirs_come_first(tmp_path: Path) -> None:
     """
     own.write_text(event)
     data = b"2026-11-16 12:00:01,001 INFO  kitchen.Kettle - pot7 is boiling\n"
-    found = findings(data, len(data), Mode.LOG, library((str(own),)), file=0, offset=0, line=0, compiled=False)
-    assert [(one.kind, one.event().says) for one in found.events] == [("tea", "pot7 boils")]
+    matches = matches_in(data, FileMode.LOG, load_library((str(own),)))
+    assert [(match.kind, match.to_event().description) for match in matches] == [("tea", "pot7 boils")]
 
 
 @pytest.mark.parametrize(
@@ -84,13 +92,13 @@ def test_a_user_can_add_events_and_theirs_come_first(tmp_path: Path) -> None:
         '[[signature]]\nname="x"',
     ],
 )
-def test_a_library_that_cannot_be_used_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+def test_invalid_library_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
     own = tmp_path / "own.toml"
     own.write_text(text)
     with pytest.raises(Refused, match=r"own\.toml"):
-        library((str(own),))
+        load_library((str(own),))
     with pytest.raises(Refused, match="cannot be read"):
-        library((str(tmp_path / "none.toml"),))
+        load_library((str(tmp_path / "none.toml"),))
 
 
 def test_every_signature_and_every_option_is_documented() -> None:
@@ -103,12 +111,12 @@ def test_every_signature_and_every_option_is_documented() -> None:
 
 
 @pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
-def test_what_is_nearly_an_event_is_soon_known_to_be_none(pattern: Pattern) -> None:
-    """Of a record of four kilobytes, every beginning of which begins like one: trying all ways would not end."""
+def test_near_matches_do_not_cause_catastrophic_backtracking(pattern: EventPattern) -> None:
+    """Match records of four kilobytes that repeat parts of an example."""
     names = {name.rstrip("0123456789") for name in pattern.match.groupindex}
     for example in pattern.examples:
         for cut in range(1, len(example) + 1, max(1, len(example) // 30)):
             for piece in (example[:cut], example[-cut:], example[cut // 2 : cut]):
                 for text in (piece * (MATCHED_BYTES_MAX // len(piece)), piece + piece[-1] * MATCHED_BYTES_MAX):
-                    found = pattern.fields(text)
+                    found = pattern.match_fields(text)
                     assert found is None or found.keys() <= names

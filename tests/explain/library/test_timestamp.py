@@ -1,8 +1,8 @@
-"""Times as logs write them, and those that do not exist."""
+"""Timestamps in the formats of logs, and invalid ones."""
 
 import pytest
 
-from holdfast.explain.library.timestamp import Moment, moment, stamp
+from holdfast.explain.library.timestamp import Timestamp, format_timestamp, parse_timestamp
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,15 @@ from holdfast.explain.library.timestamp import Moment, moment, stamp
     ],
 )
 def test_a_time_is_read_for_what_it_says_and_no_more(text: str, said: str, zoned: bool, dated: bool) -> None:
-    found = moment(text)
+    found = parse_timestamp(text)
     assert found is not None
-    assert (stamp(found.ms), found.zoned, found.dated) == (said, zoned, dated)
+    assert (format_timestamp(found.ms), found.zoned, found.dated) == (said, zoned, dated)
 
 
 @pytest.mark.parametrize("text", ["", "x", "2016-13-01 00:00:00,000", "2016-02-30 00:00:00,000", "99:99:99", "Foo 12 12:00:00"])
 def test_what_is_no_time_is_none(text: str) -> None:
-    assert moment(text) is None
+    assert parse_timestamp(text) is None
 
 
 def test_milliseconds_before_1970_are_written_as_such() -> None:
-    assert stamp(Moment(-1).ms) == "1969-12-31T23:59:59.999"
+    assert format_timestamp(Timestamp(-1).ms) == "1969-12-31T23:59:59.999"

@@ -1,7 +1,7 @@
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
-/** A job that counts for as long as it is let, or fails each time when it has counted so many. */
+/** Counts until it is cancelled, or fails after the given number of records. */
 public class Counting {
     public static void main(String[] arguments) throws Exception {
         long failsAfter = arguments.length > 0 ? Long.parseLong(arguments[0]) : Long.MAX_VALUE;

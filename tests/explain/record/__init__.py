@@ -1,5 +1,5 @@
-"""Real processes on loopback, a real fault, and what they logged of it: the recordings that `holdfast explain` is measured by.
+"""Record the logs of real processes with a real fault. `holdfast explain` is measured by these recordings.
 
-python -m tests.explain.record NAME OUT_DIR                     play one situation and keep its logs in OUT_DIR/NAME
-python -m tests.explain.record.keeping OUT_DIR NAME=FILE …      keep logs that a test has left, as they are or a range of them
+python -m tests.explain.record NAME OUT_DIR                     run a situation and store its logs in OUT_DIR/NAME
+python -m tests.explain.record.log_store OUT_DIR NAME=FILE …      store logs of a test, or a time range of them
 """

@@ -1,19 +1,19 @@
-"""A Flink cluster with high availability on ZooKeeper and its defaults otherwise, and what goes wrong with it."""
+"""Situations of a Flink cluster with high availability on ZooKeeper and default settings otherwise."""
 
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from holdfast.zk.embedded import Ensemble
+from holdfast.zk.embedded import EmbeddedEnsemble
 from tests.explain.record.flink_cluster import Flink
 from tests.explain.record.zookeeper import USED_S, Situation, logs_of, restart_one_by_one, three_servers
 
 SETTLED_S = 15.0
-"""So much time lies between one server and the next."""
+"""Time between the restarts of two servers."""
 RESTARTS = 4
 FAILS_AFTER = 400
-"""Some seconds, and a checkpoint or two."""
+"""Number of records: some seconds, and one or two checkpoints."""
 DONE = "Completed checkpoint"
 RESTARTED = "switched from state RUNNING to RESTARTING"
 NO_SLOTS = "NoResourceAvailableException: Could not acquire"
@@ -21,8 +21,8 @@ NOTHING: Mapping[str, object] = {}
 
 
 @contextlib.contextmanager
-def flink_on(ensemble: Ensemble, directory: Path, more: Mapping[str, object] = NOTHING) -> Iterator[Flink]:
-    flink = Flink(directory / "flink", ensemble.connect, more)
+def flink_on(ensemble: EmbeddedEnsemble, directory: Path, more: Mapping[str, object] = NOTHING) -> Iterator[Flink]:
+    flink = Flink(directory / "flink", ensemble.connect_string, more)
     try:
         flink.start("jobmanager")
         flink.start("taskmanager")
@@ -35,18 +35,18 @@ def flink_on(ensemble: Ensemble, directory: Path, more: Mapping[str, object] = N
 
 @contextlib.contextmanager
 def counting(flink: Flink, *arguments: str) -> Iterator[None]:
-    """A job that has completed a checkpoint, and is cancelled at the end."""
+    """Run a job that has completed a checkpoint, and cancel it at the end."""
     job = flink.submit(*arguments)
     flink.until_logged("jobmanager", DONE)
     yield
-    flink.asked("cancel", job)
+    flink.run_client("cancel", job)
     flink.until_logged("jobmanager", "from state CANCELLING to CANCELED")
 
 
 def healthy(directory: Path) -> Mapping[str, Path]:
     with three_servers(directory) as ensemble, flink_on(ensemble, directory) as flink:
         with counting(flink):
-            time.sleep(USED_S)  # it counts for so long
+            time.sleep(USED_S)
         return {**logs_of(ensemble), **flink.logs}
 
 
@@ -63,7 +63,7 @@ def rolling_restart(directory: Path) -> Mapping[str, Path]:
 
 
 def job_fails(directory: Path) -> Mapping[str, Path]:
-    """Again and again, by itself."""
+    """Run a job that fails repeatedly."""
     with three_servers(directory) as ensemble, flink_on(ensemble, directory) as flink:
         with counting(flink, str(FAILS_AFTER)):
             flink.until_logged("jobmanager", RESTARTED, times=RESTARTS)
@@ -71,7 +71,7 @@ def job_fails(directory: Path) -> Mapping[str, Path]:
 
 
 def slots_gone(directory: Path) -> Mapping[str, Path]:
-    """The only TaskManager dies and is not replaced for a while; the job does not wait as long as it would by default."""
+    """Kill the only TaskManager and replace it later. The slot request timeout is shorter than the default."""
     with three_servers(directory) as ensemble, flink_on(ensemble, directory, {"slot.request.timeout": "3s"}) as flink:
         with counting(flink):
             flink.kill("taskmanager")
@@ -83,7 +83,7 @@ def slots_gone(directory: Path) -> Mapping[str, Path]:
 
 
 def unreadable_job(directory: Path) -> Mapping[str, Path]:
-    """The JobManager dies, and what is stored of its job is no job any more when another one is started."""
+    """Kill the JobManager, corrupt the stored job, and start another JobManager."""
     with three_servers(directory) as ensemble, flink_on(ensemble, directory) as flink:
         flink.submit()
         flink.until_logged("jobmanager", DONE)

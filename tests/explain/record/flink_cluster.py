@@ -1,4 +1,4 @@
-"""A Flink cluster in its own processes: a JobManager, a TaskManager, and Flink's own client."""
+"""Flink cluster in separate processes: a JobManager, a TaskManager, and Flink's client."""
 
 import os
 import re
@@ -8,12 +8,12 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.zk.embedded import tethered
-from holdfast.zk.embedded.configuration import as_properties
+from holdfast.zk.embedded import with_parent_death_signal
+from holdfast.zk.embedded.configuration import format_properties
 from holdfast.zk.embedded.java import find_java
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from tests.harness.kafka.jars import cached
-from tests.harness.waiting import eventually
+from tests.harness.kafka.jars import cached_jars
+from tests.harness.waiting import wait_until
 
 VERSION = "2.3.0"
 READY_S = 120.0
@@ -36,12 +36,11 @@ _CLIENT = "org.apache.flink.client.cli.CliFrontend"
 
 
 class Flink:
-    """One JobManager, one TaskManager."""
+    """Flink cluster with one JobManager and one TaskManager."""
 
     def __init__(self, directory: Path, connect: str, more: Mapping[str, object]) -> None:
-        """`more`: settings."""
         self.directory = directory
-        self._jars = cached(f"flink-{VERSION}", _JARS, with_their_own=True)
+        self._jars = cached_jars(f"flink-{VERSION}", _JARS, transitive=True)
         ports = Ports.pick()
         (directory / "conf").mkdir(parents=True)
         (directory / "conf" / "config.yaml").write_text(_configuration(directory, connect, ports, more))
@@ -53,11 +52,11 @@ class Flink:
         return {f"flink-{name}": self.directory / f"{name}.log" for name in ("jobmanager", "taskmanager")}
 
     def start(self, name: str) -> None:
-        """A JobManager or a TaskManager, which ends with whoever started it."""
+        """Start a JobManager or a TaskManager; it dies with this process."""
         command = self._java(name, _MAIN[name], "--configDir", str(self.directory / "conf"))
         with (self.directory / f"{name}.console").open("ab") as console:
             self._running[name] = subprocess.Popen(
-                tethered(command, signal.SIGKILL),
+                with_parent_death_signal(command, signal.SIGKILL),
                 cwd=self.directory,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -66,29 +65,29 @@ class Flink:
                 start_new_session=True,
             )
 
-    def asked(self, *arguments: str) -> str:
-        """What Flink's own client answers."""
+    def run_client(self, *arguments: str) -> str:
+        """Run Flink's client and return its output."""
         command = self._java("client", _CLIENT, *arguments)
-        answered = subprocess.run(
+        completed = subprocess.run(
             command, cwd=self.directory, env=self._environment, capture_output=True, text=True, timeout=READY_S, check=False
         )
-        assert answered.returncode == 0, answered.stdout + answered.stderr
-        return answered.stdout
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+        return completed.stdout
 
     def submit(self, *arguments: str) -> str:
-        """The job's id."""
-        answer = self.asked("run", "-d", "-c", "Counting", str(self._job()), *arguments)
+        """Submit the job and return its id."""
+        answer = self.run_client("run", "-d", "-c", "Counting", str(self._job()), *arguments)
         submitted = re.search("JobID ([0-9a-f]{32})", answer)
         assert submitted is not None, answer
         return submitted[1]
 
     def until_logged(self, name: str, text: str, times: int = 1) -> None:
-        def there() -> bool:
-            assert self._running[name].poll() is None, self._words(name)
+        def is_logged() -> bool:
+            assert self._running[name].poll() is None, self._console(name)
             log = self.directory / f"{name}.log"
             return log.exists() and log.read_text(errors="replace").count(text) >= times
 
-        eventually(there, READY_S, f"'{text}' from the {name}")
+        wait_until(is_logged, READY_S, f"'{text}' from the {name}")
 
     def count(self, name: str, text: str) -> int:
         return (self.directory / f"{name}.log").read_text(errors="replace").count(text)
@@ -101,7 +100,7 @@ class Flink:
         self._running[name].wait(READY_S)
 
     def stop(self) -> None:
-        """In order: who works first."""
+        """Stop the TaskManager first."""
         for name in sorted(self._running, reverse=True):
             process = self._running[name]
             process.terminate()
@@ -126,11 +125,11 @@ class Flink:
             *arguments,
         ]
 
-    def _words(self, name: str) -> str:
+    def _console(self, name: str) -> str:
         return (self.directory / f"{name}.console").read_text(errors="replace")[-3000:]
 
     def _job(self) -> Path:
-        """The job, compiled and packed."""
+        """Compile the job and pack it into a jar."""
         classes = self.directory / "classes"
         classes.mkdir()
         compiler = find_java().with_name("javac")
@@ -144,7 +143,7 @@ class Flink:
 
 
 def _configuration(directory: Path, connect: str, ports: Ports, more: Mapping[str, object]) -> str:
-    told: dict[str, object] = {
+    settings: dict[str, object] = {
         "jobmanager.rpc.address": LOOPBACK,
         "jobmanager.bind-host": LOOPBACK,
         "taskmanager.host": LOOPBACK,
@@ -160,7 +159,7 @@ def _configuration(directory: Path, connect: str, ports: Ports, more: Mapping[st
         "execution.checkpointing.dir": f"file://{directory}/checkpoints",
         "io.tmp.dirs": f"{directory}",
         "taskmanager.numberOfTaskSlots": 1,
-        # A worker that was not started by Flink's scripts has to be told how large everything is.
+        # Without Flink's start scripts, all memory sizes must be set.
         "taskmanager.cpu.cores": 1.0,
         "taskmanager.memory.task.heap.size": "128m",
         "taskmanager.memory.task.off-heap.size": "0m",
@@ -174,12 +173,12 @@ def _configuration(directory: Path, connect: str, ports: Ports, more: Mapping[st
         "taskmanager.memory.jvm-overhead.max": "64m",
         **more,
     }
-    return "".join(f"{key}: {value}\n" for key, value in told.items())
+    return "".join(f"{key}: {value}\n" for key, value in settings.items())
 
 
 def _log4j2(file: str) -> str:
-    """In the shape of Flink's own default."""
-    return as_properties(
+    """Return a logging configuration with Flink's default pattern."""
+    return format_properties(
         {
             "status": "error",
             "appender.file.type": "File",

@@ -1,30 +1,30 @@
-"""Two Spark Masters that elect their leader with ZooKeeper, a Worker, and what a rolling restart of ZooKeeper does to them."""
+"""Situations of two Spark Masters that elect a leader with ZooKeeper, and a Worker: healthy, and a rolling restart."""
 
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from holdfast.zk.embedded import Ensemble
+from holdfast.zk.embedded import EmbeddedEnsemble
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
 from tests.explain.record.zookeeper import USED_S, Situation, logs_of, restart_one_by_one, three_servers
-from tests.harness.cluster.spark_standalone import Daemon
-from tests.harness.waiting import eventually
+from tests.harness.cluster.spark_standalone import SparkDaemon
+from tests.harness.waiting import wait_until
 
 LEADS = "I have been elected leader!"
 BACK_S = 120.0
 SETTLED_S = 10.0
-"""So much time lies between one server and the next."""
+"""Time between the restarts of two servers."""
 
 
 class Masters:
-    """What ends by itself is started again, as whatever supervises it would."""
+    """Masters and a Worker. A Master that exits is started again, as a supervisor would."""
 
     def __init__(self, directory: Path, connect: str) -> None:
         self._directory = directory
         self._ports = [Ports.pick().client for _ in range(2)]
         self._properties = {"spark.deploy.recoveryMode": "ZOOKEEPER", "spark.deploy.zookeeper.url": connect}
-        self.running: dict[str, Daemon] = {}
+        self.running: dict[str, SparkDaemon] = {}
 
     @property
     def url(self) -> str:
@@ -37,31 +37,33 @@ class Masters:
     def supervise(self) -> None:
         for number, port in enumerate(self._ports, 1):
             name = f"master-{number}"
-            if name not in self.running or not self.running[name].alive:
+            if name not in self.running or not self.running[name].is_alive:
                 arguments = ("--host", LOOPBACK, "--port", str(port), "--webui-port", "0")
-                self.running[name] = Daemon(self._directory / name, "master.Master", *arguments, properties=self._properties)
-                self.running[name].until_logged("Started daemon with process name")
+                self.running[name] = SparkDaemon(
+                    self._directory / name, "master.Master", *arguments, properties=self._properties
+                )
+                self.running[name].wait_until_logged("Started daemon with process name")
 
     def one_leads(self) -> bool:
         self.supervise()
         masters = [daemon for name, daemon in self.running.items() if name.startswith("master")]
-        return any(daemon.alive and daemon.logged(LEADS) and not daemon.logged("revoked") for daemon in masters)
+        return any(daemon.is_alive and daemon.has_logged(LEADS) and not daemon.has_logged("revoked") for daemon in masters)
 
     def start_worker(self) -> None:
         directory = self._directory / "worker-1"
         arguments = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", "512m")
-        self.running["worker-1"] = Daemon(
+        self.running["worker-1"] = SparkDaemon(
             directory, "worker.Worker", *arguments, "--work-dir", str(directory / "work"), self.url
         )
-        self.running["worker-1"].until_logged("Successfully registered with master")
+        self.running["worker-1"].wait_until_logged("Successfully registered with master")
 
 
 @contextlib.contextmanager
-def masters_on(ensemble: Ensemble, directory: Path) -> Iterator[Masters]:
-    """The Worker first, so that it is not left alone at the end."""
-    masters = Masters(directory / "spark", ensemble.connect)
+def masters_on(ensemble: EmbeddedEnsemble, directory: Path) -> Iterator[Masters]:
+    """Run Masters and a Worker; stop the Worker first, so that it never runs without a Master."""
+    masters = Masters(directory / "spark", ensemble.connect_string)
     try:
-        eventually(masters.one_leads, BACK_S, "a Master leads")
+        wait_until(masters.one_leads, BACK_S, "a Master leads")
         masters.start_worker()
         yield masters
     finally:
@@ -71,7 +73,7 @@ def masters_on(ensemble: Ensemble, directory: Path) -> Iterator[Masters]:
 
 def healthy(directory: Path) -> Mapping[str, Path]:
     with three_servers(directory) as ensemble, masters_on(ensemble, directory) as masters:
-        time.sleep(USED_S)  # nothing happens for so long
+        time.sleep(USED_S)
         return {**logs_of(ensemble), **masters.logs}
 
 
@@ -80,7 +82,7 @@ def rolling_restart(directory: Path) -> Mapping[str, Path]:
 
         def settled() -> None:
             time.sleep(SETTLED_S)
-            eventually(masters.one_leads, BACK_S, "a Master leads")
+            wait_until(masters.one_leads, BACK_S, "a Master leads")
 
         restart_one_by_one(ensemble, settled)
         return {**logs_of(ensemble), **masters.logs}

@@ -1,4 +1,4 @@
-"""A Spark query that reads from Kafka, twice from one checkpoint; in between, what it has yet to read is deleted, or not."""
+"""Situations of a Spark query that reads from Kafka twice with one checkpoint: with and without deleted records in between."""
 
 import os
 import shlex

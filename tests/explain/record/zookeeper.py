@@ -1,32 +1,33 @@
-"""Three ZooKeeper servers whose disks stall, and three that nothing happens to."""
+"""Situations of three ZooKeeper servers: healthy, with stalled disks, and with a paused server."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from holdfast.zk.embedded import Ensemble, Server, Settings
-from tests.harness.waiting import eventually
+from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer
+from tests.harness.waiting import wait_until
 
 READY_S = 60.0
 USED_S = 60.0
-"""For how long the healthy ones are used."""
+"""Duration of a healthy run."""
 WRITE_EVERY_S = 0.02
 ONE_STALL_S = 3.0
-"""Longer than ZooKeeper keeps silent about, and shorter than its followers may lag behind."""
+"""Long enough for a warning of ZooKeeper, and shorter than followers may lag behind."""
 BOTH_STALL_S = 9.0
 """Longer than followers may lag behind: five ticks."""
 PAUSE_S = 12.0
-"""The same: long enough to be left behind, and to be noticed by everybody. ZooKeeper tells of a pause from ten seconds on."""
+"""Longer than followers may lag behind, and than the ten seconds from which ZooKeeper reports a pause."""
 SLOW = "fsync-ing the write ahead log"
 Situation = Callable[[Path], Mapping[str, Path]]
 
 
 @contextlib.contextmanager
-def three_servers(directory: Path, settings: Settings | None = None) -> Iterator[Ensemble]:
-    ensemble = Ensemble(directory / "zookeeper", size=3, settings=settings)
+def three_servers(directory: Path, settings: ServerSettings | None = None) -> Iterator[EmbeddedEnsemble]:
+    ensemble = EmbeddedEnsemble(directory / "zookeeper", size=3, settings=settings)
     try:
         ensemble.start()
         ensemble.wait_ready(READY_S)
@@ -35,12 +36,12 @@ def three_servers(directory: Path, settings: Settings | None = None) -> Iterator
         ensemble.stop()
 
 
-def logs_of(ensemble: Ensemble) -> dict[str, Path]:
+def logs_of(ensemble: EmbeddedEnsemble) -> dict[str, Path]:
     return {f"zookeeper-{server.id}": server.log for server in ensemble.servers}
 
 
-def restart_one_by_one(ensemble: Ensemble, between: Callable[[], object]) -> None:
-    """Each in order, and the next only when all serve again: as an upgrade is done. The leader is the last."""
+def restart_one_by_one(ensemble: EmbeddedEnsemble, between: Callable[[], object]) -> None:
+    """Restart the servers one by one, as in an upgrade: the next one only when all serve again, the leader last."""
     for server in sorted(ensemble.servers, key=lambda server: server.health().mode == "leader"):
         server.stop()
         server.start()
@@ -49,7 +50,7 @@ def restart_one_by_one(ensemble: Ensemble, between: Callable[[], object]) -> Non
 
 
 @contextlib.contextmanager
-def client_of(*servers: Server) -> Iterator[KazooClient]:
+def client_of(*servers: ZooKeeperServer) -> Iterator[KazooClient]:
     client = KazooClient(",".join(f"127.0.0.1:{server.client_port}" for server in servers), timeout=10.0)
     client.start(READY_S)
     client.ensure_path("/traffic")
@@ -61,11 +62,11 @@ def client_of(*servers: Server) -> Iterator[KazooClient]:
 
 
 def write(client: KazooClient, for_s: float) -> None:
-    """Without waiting for an answer: there may be none."""
+    """Write without waiting for a response: there may be none."""
     until = time.monotonic() + for_s
     while time.monotonic() < until:
         client.set_async("/traffic", b"x")
-        time.sleep(WRITE_EVERY_S)  # so often something is written
+        time.sleep(WRITE_EVERY_S)
 
 
 def healthy(directory: Path) -> Mapping[str, Path]:
@@ -76,49 +77,53 @@ def healthy(directory: Path) -> Mapping[str, Path]:
 
 
 def disk_stall(directory: Path) -> Mapping[str, Path]:
-    """One follower's disk does not answer; the others go on."""
-    with three_servers(directory, Settings(faults=True)) as ensemble:
+    """Stall the disk of one follower."""
+    with three_servers(directory, ServerSettings(faults=True)) as ensemble:
         leader, follower, _ = _by_role(ensemble)
         with client_of(leader) as client:
             write(client, 5)
-            with follower.disk_stalled():
+            with follower.stall_disk_within():
                 write(client, ONE_STALL_S)
-            eventually(lambda: SLOW in follower.log.read_text(), READY_S, "the server tells of it")
+            wait_until(lambda: SLOW in follower.log.read_text(), READY_S, "the server reports it")
             write(client, 5)
         return logs_of(ensemble)
 
 
 def simultaneous_stall(directory: Path) -> Mapping[str, Path]:
-    """The disks of both followers stop at once, as if they were one."""
-    with three_servers(directory, Settings(faults=True)) as ensemble:
+    """Stall the disks of both followers at the same time, as if they were one disk."""
+    with three_servers(directory, ServerSettings(faults=True)) as ensemble:
         _, first, second = _by_role(ensemble)
         with client_of(*ensemble.servers) as client:
             write(client, 5)
-            with first.disk_stalled(), second.disk_stalled():
+            with first.stall_disk_within(), second.stall_disk_within():
                 write(client, BOTH_STALL_S)
             for server in (first, second):
-                eventually(lambda server=server: SLOW in server.log.read_text(), READY_S, "the server tells of it")
+                wait_until(partial(_reports_slow_write, server), READY_S, "the server reports it")
             ensemble.wait_ready(READY_S)
             write(client, 5)
         return logs_of(ensemble)
 
 
 def paused(directory: Path) -> Mapping[str, Path]:
-    """One follower stands still, as in a long collection of garbage. It notices afterwards, because it was told to look."""
-    with three_servers(directory, Settings(extra={"jvm.pause.monitor": "true"})) as ensemble:
+    """Pause one follower, as in a long garbage collection. Its pause monitor reports it afterwards."""
+    with three_servers(directory, ServerSettings(extra={"jvm.pause.monitor": "true"})) as ensemble:
         leader, follower, _ = _by_role(ensemble)
         with client_of(leader) as client:
             write(client, 5)
             follower.pause()
             write(client, PAUSE_S)
             follower.resume()
-            eventually(lambda: "Detected pause" in follower.log.read_text(), READY_S, "the server tells of it")
+            wait_until(lambda: "Detected pause" in follower.log.read_text(), READY_S, "the server reports it")
             write(client, 5)
         return logs_of(ensemble)
 
 
-def _by_role(ensemble: Ensemble) -> list[Server]:
-    """The leader first."""
+def _reports_slow_write(server: ZooKeeperServer) -> bool:
+    return SLOW in server.log.read_text()
+
+
+def _by_role(ensemble: EmbeddedEnsemble) -> list[ZooKeeperServer]:
+    """Return the servers, the leader first."""
     return sorted(ensemble.servers, key=lambda server: server.health().mode != "leader")
 
 

@@ -1,4 +1,4 @@
-"""Literals are found where a simple search finds them: compiled or not, in pieces of any length."""
+"""Literal search finds the same hits as a simple search: compiled or not, in pieces of any length."""
 
 import re
 
@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.explain.library import library
+from holdfast.explain.library import load_library
 from holdfast.explain.scan import literal_automaton
-from holdfast.explain.scan.literal_search import CUT_FROM_BYTES, Hits, search
-from holdfast.explain.scan.record_scan import Mode, sweep
+from holdfast.explain.scan.literal_search import SPLIT_MIN_BYTES, LiteralHits, search_literals
+from holdfast.explain.scan.record_scan import FileMode, scan_records
 
 WORDS = ["ab", "abc", "bca", "c", "cab"]
-TABLE = literal_automaton.compiled([word.encode() for word in WORDS])
+TABLE = literal_automaton.compile_literals([word.encode() for word in WORDS])
 
 
-def _found(text: str, pieces: list[tuple[int, int]], *, compiled: bool) -> list[tuple[int, int]]:
+def _search(text: str, pieces: list[tuple[int, int]], *, compiled: bool) -> list[tuple[int, int]]:
     begins, ends = (np.array([piece[side] for piece in pieces], np.int64) for side in (0, 1))
-    hits = search(text.encode(), begins, ends, TABLE, compiled=compiled)
+    hits = search_literals(text.encode(), begins, ends, TABLE, compiled=compiled)
     return list(zip(hits.ends.tolist(), hits.literals.tolist(), strict=True))
 
 
-def _expected(text: str, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """In order; of those that end together, the longest first."""
+def _search_simply(text: str, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the hits in order; of hits with the same end, the longest literal first."""
     found = [
         (match.start() + len(word), -len(word), number)
         for number, word in enumerate(WORDS)
@@ -35,50 +35,52 @@ def _expected(text: str, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]
 
 @settings(max_examples=200, deadline=None)
 @given(st.text("abc\n", min_size=1, max_size=200), st.booleans(), st.booleans())
-def test_literals_are_found_wherever_they_stand_overlapping_or_not(text: str, long: bool, compiled: bool) -> None:
-    text *= CUT_FROM_BYTES // len(text) + 1 if long else 1
+def test_overlapping_literals_are_found(text: str, long: bool, compiled: bool) -> None:
+    text *= SPLIT_MIN_BYTES // len(text) + 1 if long else 1
     whole = [(0, len(text))]
-    assert _found(text, whole, compiled=compiled) == _expected(text, whole)
+    assert _search(text, whole, compiled=compiled) == _search_simply(text, whole)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text("abc\n", min_size=1, max_size=300), st.integers(1, CUT_FROM_BYTES // 100), st.data(), st.booleans())
-def test_only_what_is_in_the_pieces_is_found(text: str, times: int, data: st.DataObject, compiled: bool) -> None:
+@given(st.text("abc\n", min_size=1, max_size=300), st.integers(1, SPLIT_MIN_BYTES // 100), st.data(), st.booleans())
+def test_only_literals_within_the_pieces_are_found(text: str, times: int, data: st.DataObject, compiled: bool) -> None:
     text *= times
     lines = [0, *(at + 1 for at, letter in enumerate(text) if letter == "\n")]
     cuts = sorted(data.draw(st.sets(st.sampled_from(lines), max_size=6)))
     pieces = list(zip(cuts[::2], cuts[1::2], strict=False))
-    assert _found(text, pieces, compiled=compiled) == _expected(text, pieces)
+    assert _search(text, pieces, compiled=compiled) == _search_simply(text, pieces)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_piece_that_is_one_long_line_is_searched_to_its_end(compiled: bool) -> None:
-    text = "x" * (2 * CUT_FROM_BYTES) + "cab"
-    assert _found(text, [(0, len(text))], compiled=compiled) == _expected(text, [(0, len(text))])
+def test_piece_that_is_one_long_line_is_searched_to_its_end(compiled: bool) -> None:
+    text = "x" * (2 * SPLIT_MIN_BYTES) + "cab"
+    assert _search(text, [(0, len(text))], compiled=compiled) == _search_simply(text, [(0, len(text))])
 
 
-def test_more_literals_than_bytes_are_all_found() -> None:
-    """A user's own may be as short as they like."""
-    table = literal_automaton.compiled([b"a", b"aa", b"aaa", b"aaaa"])
+def test_more_hits_than_the_initial_capacity_are_found() -> None:
+    """Literals in a user's library may be very short."""
+    table = literal_automaton.compile_literals([b"a", b"aa", b"aaa", b"aaaa"])
     size = 10_000
     begins, ends = np.array([0]), np.array([size])
-    found = search(b"a" * size, begins, ends, table, compiled=True)
+    found = search_literals(b"a" * size, begins, ends, table, compiled=True)
     assert len(found.ends) == 4 * size - (1 + 2 + 3)
 
 
-def _in_a_log(data: bytes, *words: bytes) -> Hits:
-    known, table = library().formats, literal_automaton.compiled(words)
-    swept = sweep(data, len(data), Mode.LOG, known.shapes(Mode.LOG), wrappers=known.wrappers, compiled=False)
-    return search(data, swept.piece_begins, swept.piece_ends, table, compiled=False)
+def _search_log(data: bytes, *words: bytes) -> LiteralHits:
+    formats, table = load_library().formats, literal_automaton.compile_literals(words)
+    records = scan_records(
+        data, len(data), FileMode.LOG, formats.header_table(FileMode.LOG), wrappers=formats.wrapper_table, compiled=False
+    )
+    return search_literals(data, records.search_begins, records.search_ends, table, compiled=False)
 
 
-def test_a_literal_may_stand_in_what_a_record_begins_with() -> None:
-    found = _in_a_log(b'{"event": "leading"}\n2016-01-19 13:13:09,418 - WARN  [x] - y\n', b'"event', b",418 - W")
+def test_literal_in_a_header_is_found() -> None:
+    found = _search_log(b'{"event": "leading"}\n2016-01-19 13:13:09,418 - WARN  [x] - y\n', b'"event', b",418 - W")
     assert found.literals.tolist() == [0, 1]
 
 
-def test_frames_of_a_stack_trace_are_not_searched_and_all_else_is() -> None:
+def test_stack_frames_are_not_searched() -> None:
     frame = b"\tat org.a.Session.expired(Session.java:7)\n"
     data = b"2016-01-19 13:13:09,418 - WARN  [x] - expired\n" + frame + b"Caused by: expired\n" + frame * 2 + b"expired\n"
-    found = _in_a_log(data, b"expired")
+    found = _search_log(data, b"expired")
     assert found.ends.tolist() == [place for place in (45, 106, len(data) - 1)]

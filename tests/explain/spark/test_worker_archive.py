@@ -1,19 +1,19 @@
-"""What goes to workers, and what is said if they fail."""
+"""Archive for Spark workers, and messages about failed jobs."""
 
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-from holdfast.explain.spark.scan_job import failure
-from holdfast.explain.spark.session import is_local
-from holdfast.explain.spark.worker_archive import package
+from holdfast.explain.spark.scan_job import describe_failure
+from holdfast.explain.spark.spark_session import is_local
+from holdfast.explain.spark.worker_archive import write_worker_archive
 
 
-def test_the_archive_has_what_scanning_needs_and_is_always_the_same(tmp_path: Path) -> None:
+def test_archive_contains_the_scan_modules_and_is_reproducible(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
-    archive = package(tmp_path)
-    assert archive.read_bytes() == package(tmp_path / "again").read_bytes()
+    archive = write_worker_archive(tmp_path)
+    assert archive.read_bytes() == write_worker_archive(tmp_path / "again").read_bytes()
     with zipfile.ZipFile(archive) as file:
         names = set(file.namelist())
     assert {
@@ -25,19 +25,19 @@ def test_the_archive_has_what_scanning_needs_and_is_always_the_same(tmp_path: Pa
     assert not any("pycache" in name or "/cli/" in name or "/zk/" in name for name in names)
 
 
-def test_scanning_works_from_the_archive_compiled_as_well(tmp_path: Path) -> None:
-    """Where nothing that was compiled can be kept."""
-    archive = package(tmp_path)
+def test_compiled_scan_works_from_the_archive(tmp_path: Path) -> None:
+    """The compiled code cannot be cached there."""
+    archive = write_worker_archive(tmp_path)
     (tmp_path / "x.log").write_text("2016-01-19 13:13:09,418 - INFO  [QuorumPeer[myid=1]:A@1] - LOOKING\n")
     program = f"""
 import sys
 sys.path.insert(0, {str(archive)!r})
-from holdfast.explain.library import library_of
-from holdfast.explain.range_scan import scan
-from holdfast.explain.scan.ranges import Range
-(found,) = scan([Range(0, {str(tmp_path / "x.log")!r}, "", 0, 71)], library_of(()), compiled=True).ranges
+from holdfast.explain.library import parse_library
+from holdfast.explain.range_scan import scan_ranges
+from holdfast.explain.scan.ranges import ByteRange
+(found,) = scan_ranges([ByteRange(0, {str(tmp_path / "x.log")!r}, "", 0, 71)], parse_library(()), compiled=True).ranges
 assert sys.modules["holdfast"].__file__.startswith({str(archive)!r})
-print([event.kind for event in found.own.events])
+print([event.kind for event in found.record_events.events])
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -51,8 +51,8 @@ print([event.kind for event in found.own.events])
     assert not (tmp_path / ".cache").exists()
 
 
-def test_of_what_spark_says_when_a_task_fails_one_sentence_is_left() -> None:
-    words = """Job aborted due to stage failure: Task 0 failed 4 times: org.apache.spark.api.python.PythonException:
+def test_failure_of_a_spark_job_is_reduced_to_one_sentence() -> None:
+    message = """Job aborted due to stage failure: Task 0 failed 4 times: org.apache.spark.api.python.PythonException:
 Traceback (most recent call last):
   File "/x/worker.py", line 7, in main
     import numpy
@@ -60,15 +60,17 @@ ModuleNotFoundError: No module named 'numpy'
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
 Caused by: java.lang.Exception: something else"""
-    assert failure(words).startswith("the Python of Spark's workers has no numpy: ")
-    assert failure("Refused: to read large logs, numba is needed: pip").startswith("the Python of Spark's workers has no numba")
+    assert describe_failure(message).startswith("the Python of Spark's workers has no numpy: ")
+    assert describe_failure("Refused: to read large logs, numba is needed: pip").startswith(
+        "the Python of Spark's workers has no numba"
+    )
     no_python = """Job aborted due to stage failure: lost task 0.0: java.io.IOException: no
 \tat a.b.C.d(C.java:1)
 Caused by: java.io.IOException: error=2, No such file or directory"""
-    assert failure(no_python) == "Spark could not read them: IOException: error=2, No such file or directory"
-    assert failure("cancelled\nby somebody") == "Spark could not read them: cancelled"
+    assert describe_failure(no_python) == "Spark could not read the logs: IOException: error=2, No such file or directory"
+    assert describe_failure("cancelled\nby somebody") == "Spark could not read the logs: cancelled"
 
 
-def test_which_masters_are_on_this_machine() -> None:
+def test_local_masters_are_recognized() -> None:
     assert all(map(is_local, ("local", "local[2]", "local[*]", "local[2,3]")))
     assert not any(map(is_local, ("spark://h:7077", "yarn", "local-cluster[2,1,512]", "k8s://h")))

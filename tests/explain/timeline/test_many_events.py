@@ -1,4 +1,4 @@
-"""What is thought about events takes as long as there are events, and not as long as there are pairs of them."""
+"""Analysis of many events: its time is linear, and cause chains equal those of an exhaustive search."""
 
 import contextlib
 import itertools
@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.explain.analyze import answer
-from holdfast.explain.event import Event
-from holdfast.explain.library import library
-from holdfast.explain.library.causal_rule import Rule
-from holdfast.explain.timeline.causes import SECOND_MS, SLACK_MS, Causes
-from holdfast.explain.timeline.occurrence import Happening, folded
-from tests.harness.many_events import many
+from holdfast.explain.analyze import analyze
+from holdfast.explain.event import LogEvent
+from holdfast.explain.library import load_library
+from holdfast.explain.library.causal_rule import CausalRule
+from holdfast.explain.timeline.causes import SECOND_MS, SLACK_MS, CauseFinder
+from holdfast.explain.timeline.occurrence import Occurrence, fold_repetitions
+from holdfast.explain.timeline.timeline import Timeline
+from tests.harness.many_events import make_events
 
-KNOWN = library()
+KNOWN = load_library()
 FEW, MANY = 5000, 20_000
 GROWTH_MAX = 2.0
-"""How much more than by their number is done about many; if it were by their pairs, it would be four."""
+"""Growth of the number of calls relative to the number of events. Quadratic time would give four."""
 
 
 @pytest.mark.slow
@@ -32,84 +33,82 @@ GROWTH_MAX = 2.0
     ],
     ids=["all kinds in a day", "connections that come and go", "jobs in a minute"],
 )
-def test_four_times_as_many_events_take_about_four_times_as_much(
-    kinds: frozenset[str], span_ms: int, files: int, report: Callable[[str], None]
-) -> None:
-    done = []
+def test_analysis_takes_linear_time(kinds: frozenset[str], span_ms: int, files: int, report: Callable[[str], None]) -> None:
+    calls_made = []
     for number in (FEW, MANY):
-        gathered = many(number, KNOWN, kinds, files, span_ms)
-        with _calls() as calls:
-            found = answer(gathered, KNOWN)
-            found.json()
-        done.append(calls.total())
-        assert len(found.happenings) > number // 10
-        assert sum(one.count for one in found.happenings) == number
+        scan = make_events(number, KNOWN, kinds, files, span_ms)
+        with _count_calls() as calls:
+            found = analyze(scan, KNOWN)
+            found.as_json()
+        calls_made.append(calls.total())
+        assert len(found.occurrences) > number // 10
+        assert sum(one.count for one in found.occurrences) == number
         assert len(found.summary) < 10_000
-    report(f"explain: {done[0]:,} calls for {FEW:,} events, {done[1]:,} for {MANY:,}")
-    assert done[1] / done[0] < GROWTH_MAX * MANY / FEW
+    report(f"explain: {calls_made[0]:,} calls for {FEW:,} events, {calls_made[1]:,} for {MANY:,}")
+    assert calls_made[1] / calls_made[0] < GROWTH_MAX * MANY / FEW
 
 
 @contextlib.contextmanager
-def _calls() -> Iterator[Counter[str]]:
-    """How many functions are called: the same on every machine, however busy."""
-    counted: Counter[str] = Counter()
-    sys.setprofile(lambda frame, event, argument: counted.update((event,)))
+def _count_calls() -> Iterator[Counter[str]]:
+    """Count function calls: a measure that does not depend on the machine or its load."""
+    counter: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, argument: counter.update((event,)))
     try:
-        yield counted
+        yield counter
     finally:
         sys.setprofile(None)
 
 
-def test_a_cause_is_the_latest_that_a_rule_allows() -> None:
-    """As a search through all pairs finds it."""
-    events = many(600, KNOWN, span_ms=300_000, files=3).events
-    happenings = folded(Happening(event, f"server {event.file}", event.ms or 0, event.ms or 0) for event in events)
-    causes = Causes(happenings, KNOWN.rules)
-    numbers = {id(one): number for number, one in enumerate(happenings)}
-    chains = [causes.chain(one) for one in happenings]
+def test_cause_is_the_latest_that_a_rule_allows() -> None:
+    """Compare with a search through all pairs."""
+    events = make_events(600, KNOWN, span_ms=300_000, files=3).events
+    occurrences = fold_repetitions(Occurrence(event, f"server {event.file}", event.ms or 0, event.ms or 0) for event in events)
+    causes = CauseFinder(Timeline(occurrences), KNOWN.rules)
+    numbers = {id(one): number for number, one in enumerate(occurrences)}
+    chains = [causes.chain(one) for one in occurrences]
     assert sum(len(chain) > 1 for chain in chains) > 50
-    for one, chain in zip(happenings, chains, strict=True):
-        assert chain[-1].happening is one
+    for one, chain in zip(occurrences, chains, strict=True):
+        assert chain[-1].occurrence is one
         for before, link in itertools.pairwise(chain):
-            assert (before.happening, link.rule) == _searched(happenings, numbers[id(link.happening)])
+            assert (before.occurrence, link.rule) == _search_all_pairs(occurrences, numbers[id(link.occurrence)])
 
 
-def _searched(happenings: list[Happening], number: int) -> tuple[Happening, str] | None:
-    effect = happenings[number]
+def _search_all_pairs(occurrences: list[Occurrence], number: int) -> tuple[Occurrence, str] | None:
+    effect = occurrences[number]
     for rule in KNOWN.rules:
         allowed = [
             (cause.begin_ms, -other)
-            for other, cause in enumerate(happenings)
-            if effect.kind in rule.effect and cause.kind in rule.cause and _fits(happenings, rule, other, number)
+            for other, cause in enumerate(occurrences)
+            if effect.kind in rule.effect and cause.kind in rule.cause and _fits(occurrences, rule, other, number)
         ]
         if allowed:
-            return happenings[-max(allowed)[1]], rule.says
+            return occurrences[-max(allowed)[1]], rule.description
     return None
 
 
-def _fits(happenings: list[Happening], rule: Rule, other: int, number: int) -> bool:
-    cause, effect = happenings[other], happenings[number]
+def _fits(occurrences: list[Occurrence], rule: CausalRule, other: int, number: int) -> bool:
+    cause, effect = occurrences[other], occurrences[number]
     slack_ms = SECOND_MS if effect.begin_ms % SECOND_MS == 0 else SLACK_MS
     in_time = -slack_ms <= effect.begin_ms - cause.begin_ms <= rule.within_ms
-    alike = all(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.same)
-    alike = alike and not any(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.differ)
+    alike = all(cause.value(name) and cause.value(name) == effect.value(name) for name in rule.same)
+    alike = alike and not any(cause.value(name) and cause.value(name) == effect.value(name) for name in rule.differ)
     before = other < number or (other != number and cause.kind not in rule.effect)
-    return in_time and alike and before and not any(_rules_out(rule, cause, effect, one) for one in happenings)
+    return in_time and alike and before and not any(_rules_out(rule, cause, effect, one) for one in occurrences)
 
 
-def _rules_out(rule: Rule, cause: Happening, effect: Happening, one: Happening) -> bool:
-    of_one = one.component == effect.component and len({one.of("session"), effect.of("session")} - {""}) < 2
+def _rules_out(rule: CausalRule, cause: Occurrence, effect: Occurrence, one: Occurrence) -> bool:
+    of_one = one.component == effect.component and len({one.value("session"), effect.value("session")} - {""}) < 2
     since = one.kind in rule.since and of_one and cause.begin_ms < one.begin_ms < effect.begin_ms
     just_before = cause.begin_ms - rule.within_ms <= one.begin_ms <= cause.begin_ms
     return since or (one.kind in rule.unless and one.component == cause.component and just_before)
 
 
-def test_what_goes_on_and_off_all_day_has_not_one_beginning() -> None:
-    """A chain comes to the same kind of thing at the same place once."""
-    happenings = [
-        Happening(Event(kind, "client", kind, 0, at, 1, kind, at), "broker 1", at, at)
+def test_chain_of_a_recurring_condition_ends_before_it_repeats() -> None:
+    """A chain contains each kind at each component once."""
+    occurrences = [
+        Occurrence(LogEvent(kind, "client", kind, 0, at, 1, kind, at), "broker 1", at, at)
         for turn in range(1000)
         for at, kind in ((turn * 70_000, "connection-lost"), (turn * 70_000 + 20_000, "client-disconnected"))
     ]
-    chain = Causes(happenings, KNOWN.rules).chain(happenings[-1])
-    assert [link.happening.kind for link in chain] == ["connection-lost", "client-disconnected"]
+    chain = CauseFinder(Timeline(occurrences), KNOWN.rules).chain(occurrences[-1])
+    assert [link.occurrence.kind for link in chain] == ["connection-lost", "client-disconnected"]

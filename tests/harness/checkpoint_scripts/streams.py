@@ -1,9 +1,9 @@
-"""Three streams that read the same files, each with a checkpoint of its own.
+"""Three streams that read the same files, each with its own checkpoint.
 
-`windows` counts by window into files, its state in RocksDB; `totals` counts into nothing that lasts, its state in files of
-changes; `rows` copies to files and has no state. `streams.py ROOT make FILES` lets them read one file after the other.
-`streams.py ROOT resume` runs what standard input names, one in a line as KIND FOLDER, over everything that there is, and prints
-what is in its output then, or what it failed of.
+`windows` counts by window into files, with its state in RocksDB. `totals` counts into a noop sink, with its state in delta
+files. `rows` copies to files and has no state. `streams.py ROOT make FILES` runs each stream once per input file.
+`streams.py ROOT resume` runs the streams named on standard input, one "KIND FOLDER" per line, over all input files, and prints
+the resulting output or the error of each.
 """
 
 import json
@@ -72,6 +72,6 @@ else:
         try:
             run(kind, Path(folder))
             result_of = {"output": output(kind, Path(folder))}
-        except Exception as error:  # noqa: BLE001 whatever Spark has to say
+        except Exception as error:  # noqa: BLE001 any error of Spark is a result
             result_of = {"failed": " ".join(str(error).split())[:300]}
         sys.stdout.write(f"RESULT {json.dumps({'folder': folder, **result_of})}\n")

@@ -1,4 +1,4 @@
-"""A cluster started by the command line, as a user would, and a witness that keeps asking it who leads."""
+"""Cluster started with `holdfast up`, and a recorder of its leaders."""
 
 import contextlib
 import json
@@ -7,35 +7,35 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.harness.waiting import eventually
+from tests.harness.waiting import wait_until
 
 HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
 
 
-def holdfast(*arguments: str, timeout_s: float = 150) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*HOLDFAST, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
+def holdfast(*arguments: str, timeout_s: float = 150, command: Sequence[str] = HOLDFAST) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def refusal(answer: subprocess.CompletedProcess[str]) -> str:
-    """The one sentence, after checking that it is one and that the exit code fits."""
+def error_message(answer: subprocess.CompletedProcess[str]) -> str:
+    """Return the error message, after checking the exit code and that the message is a single line."""
     assert answer.returncode == 1, answer
-    said = answer.stderr.strip()
-    assert said.startswith("holdfast: ")
-    assert len(said.splitlines()) == 1
-    return said
+    message = answer.stderr.strip()
+    assert message.startswith("holdfast: ")
+    assert len(message.splitlines()) == 1
+    return message
 
 
-class Up:
+class RunningCluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def description(self) -> dict[str, Any]:
-        described: dict[str, Any] = json.loads((self.directory / "cluster.json").read_text())
-        return described
+        description: dict[str, Any] = json.loads((self.directory / "cluster.json").read_text())
+        return description
 
     def node(self, id: str) -> dict[str, Any]:
         return next(node for node in self.description()["nodes"] if node["id"] == id)
@@ -46,59 +46,59 @@ class Up:
     def cluster(self) -> dict[str, Any]:
         answer = holdfast("cluster", "--json", "--dir", str(self.directory))
         assert answer.returncode == 0, answer.stderr
-        seen: dict[str, Any] = json.loads(answer.stdout)
-        return seen
+        view: dict[str, Any] = json.loads(answer.stdout)
+        return view
 
     def leader(self) -> tuple[str | None, int]:
-        seen = self.cluster()
-        return seen["leader"], seen["epoch"]
+        view = self.cluster()
+        return view["leader"], view["epoch"]
 
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         modes = [server["mode"] for server in self.cluster()["zookeeper"]]
         return "unreachable" not in modes
 
-    def expired(self, session: int) -> bool:
-        """Whether a server has ended that session because it was not heard of for too long."""
-        words = f"Expiring session 0x{session & (1 << 64) - 1:x},"
+    def has_session_expired(self, session: int) -> bool:
+        """Return True if a server's log says that the session expired."""
+        text = f"Expiring session 0x{session & (1 << 64) - 1:x},"
         logs = (self.directory / "zookeeper").glob("server-*/zookeeper.log*")
-        return any(words in log.read_text(errors="replace") for log in logs)
+        return any(text in log.read_text(errors="replace") for log in logs)
 
     def follower(self) -> str:
         return next(str(server["id"]) for server in self.cluster()["zookeeper"] if server["mode"] == "follower")
 
 
 @contextlib.contextmanager
-def started(directory: Path, *options: str) -> Iterator[Up]:
+def start_cluster(directory: Path, *options: str) -> Iterator[RunningCluster]:
     answer = holdfast("up", "--dir", str(directory), "--detach", *options)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     try:
-        yield Up(directory)
+        yield RunningCluster(directory)
     finally:
         down = holdfast("down", "--dir", str(directory))
         assert down.returncode == 0, down.stderr
 
 
-class Witness:
-    """Asks `holdfast cluster --json` again and again, in a thread, and keeps every answer."""
+class LeaderRecorder:
+    """Thread that polls `holdfast cluster --json` and records every answer."""
 
-    def __init__(self, up: Up) -> None:
+    def __init__(self, up: RunningCluster) -> None:
         self._up = up
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self.seen: list[tuple[str | None, int]] = []
+        self._thread = threading.Thread(target=self._record_leaders)
+        self.observations: list[tuple[str | None, int]] = []
         self.failures: list[str] = []
 
-    def _watch(self) -> None:
+    def _record_leaders(self) -> None:
         while not self._stop.is_set():
             answer = holdfast("cluster", "--json", "--dir", str(self._up.directory))
             if answer.returncode == 0:
                 view = json.loads(answer.stdout)
-                self.seen.append((view["leader"], view["epoch"]))
+                self.observations.append((view["leader"], view["epoch"]))
             else:
                 self.failures.append(answer.stderr.strip())
             self._stop.wait(0.2)
 
-    def __enter__(self) -> "Witness":
+    def __enter__(self) -> "LeaderRecorder":
         self._thread.start()
         return self
 
@@ -108,7 +108,7 @@ class Witness:
 
 
 @contextlib.contextmanager
-def paused(pid: int) -> Iterator[None]:
+def pause_process(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -117,8 +117,8 @@ def paused(pid: int) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def kill_and_see_it_return(up: Up, id: str) -> None:
-    old = up.zookeeper(id)["pid"]
-    os.kill(old, signal.SIGKILL)
-    eventually(lambda: up.zookeeper(id)["pid"] not in (old, None), 30, f"server {id} is started again")
-    eventually(up.healthy, 60, "all servers serve")
+def kill_server_and_wait_for_restart(up: RunningCluster, id: str) -> None:
+    old_pid = up.zookeeper(id)["pid"]
+    os.kill(old_pid, signal.SIGKILL)
+    wait_until(lambda: up.zookeeper(id)["pid"] not in (old_pid, None), 30, f"server {id} is restarted")
+    wait_until(up.is_healthy, 60, "all servers serve")

@@ -1,66 +1,67 @@
-"""Jobs on a real cluster: submitted, watched and steered by the command line, with real Spark drivers that leave proof."""
+"""Jobs on a real cluster, submitted and controlled with the command line."""
 
 import contextlib
 import itertools
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.client.target import find
+from holdfast.client.connection.target import find_target
 from holdfast.errors import HoldfastError
-from tests.harness.cluster.cluster_window import Window
-from tests.harness.cluster.command import holdfast
-from tests.harness.cluster.process_witness import Life, children_of, command_of, stat_of
+from tests.harness.cluster.cluster_reader import ClusterReader
+from tests.harness.cluster.command import HOLDFAST, holdfast
+from tests.harness.cluster.process_observer import ObservedProcess, child_pids, read_command, read_stat
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FIRST_BATCH_S = 240.0
-"""Spark takes ten seconds to start where it has a core for itself, and a minute where it has a tenth of one."""
-SPARK = {
+"""Spark starts in ten seconds on a free core, and in a minute on a busy machine."""
+SPARK_CONF = {
     "spark.master": "local[1]",
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
 }
-NOTHING: Mapping[str, str] = MappingProxyType({})
-ENDED = ("FINISHED", "FAILED", "CANCELLED")
+EMPTY: Mapping[str, str] = MappingProxyType({})
+FINAL_PHASES = ("FINISHED", "FAILED", "CANCELLED")
 
 
-def until(predicate: Callable[[], Any], within_s: float, what: str, *, every_s: float = 0.2) -> Any:
-    """As `eventually`, for what costs something to look at. On its way it puts up with a cluster that does not answer."""
-    deadline = time.monotonic() + within_s
-    seen: Any = None
+def poll_until(predicate: Callable[[], Any], timeout_s: float, what: str, *, interval_s: float = 0.2) -> Any:
+    """Poll like `wait_until`, but less often, and ignore HoldfastError while the cluster is unreachable."""
+    deadline = time.monotonic() + timeout_s
+    result: Any = None
     while True:
         try:
-            seen = predicate()
-            if seen:
-                return seen
+            result = predicate()
+            if result:
+                return result
         except HoldfastError as error:
-            seen = str(error)
+            result = str(error)
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s:g} s: {what} (last seen: {seen!r})")
-        time.sleep(every_s)
+            raise AssertionError(f"not within {timeout_s:g} s: {what} (last result: {result!r})")
+        time.sleep(interval_s)
 
 
-class Jobs:
-    """`options` say which cluster: `--dir DIR`, or `--connect HOSTS --cluster NAME`."""
+class ClusterJobs:
+    """Jobs of the cluster named by `options`: `--dir DIR`, or `--connect HOSTS --cluster NAME`."""
 
     def __init__(self, directory: Path, storage: Path, *options: str) -> None:
         self.directory = directory
         self.storage = storage
         self._options = options
-        self._window: Window | None = None
+        self.command: Sequence[str] = HOLDFAST
+        self._reader: ClusterReader | None = None
 
     def run(self, *arguments: str, timeout_s: float = 150) -> subprocess.CompletedProcess[str]:
-        """One command, as a person would give it."""
-        command, *rest = arguments
-        return holdfast(command, *self._options, *rest, timeout_s=timeout_s)
+        """Run one command on this cluster."""
+        name, *rest = arguments
+        return holdfast(name, *self._options, *rest, timeout_s=timeout_s, command=self.command)
 
-    def ok(self, *arguments: str, timeout_s: float = 150) -> str:
+    def run_ok(self, *arguments: str, timeout_s: float = 150) -> str:
         answer = self.run(*arguments, timeout_s=timeout_s)
         assert answer.returncode == 0, answer.stderr
         return answer.stdout
@@ -72,64 +73,64 @@ class Jobs:
         *arguments: str,
         options: tuple[str, ...] = (),
         spark: bool = True,
-        conf: Mapping[str, str] = NOTHING,
+        conf: Mapping[str, str] = EMPTY,
     ) -> str:
-        """The id. `conf` comes on top of what every job of the tests has, unless it is none for Spark."""
-        conf = {**(SPARK | {"spark.local.dir": str(self.directory / "spark")} if spark else {}), **conf}
+        """Submit a job and return its id. `conf` extends the Spark settings of all tests; `spark=False` omits those."""
+        conf = {**(SPARK_CONF | {"spark.local.dir": str(self.directory / "spark")} if spark else {}), **conf}
         settings = itertools.chain.from_iterable(("--conf", f"{key}={value}") for key, value in conf.items())
-        out = self.ok("submit", str(script), "--name", name, "--json", *settings, *options, "--", *arguments)
+        out = self.run_ok("submit", str(script), "--name", name, "--json", *settings, *options, "--", *arguments)
         return str(json.loads(out)["id"])
 
-    # How they stand
+    # State
 
     @property
-    def window(self) -> Window:
-        assert self._window is not None, "the jobs are used within `with`"
-        return self._window
+    def reader(self) -> ClusterReader:
+        assert self._reader is not None, "use ClusterJobs as a context manager"
+        return self._reader
 
-    def __enter__(self) -> "Jobs":
-        said = dict(zip(self._options[::2], self._options[1::2], strict=True))
-        directory = Path(said["--dir"]) if "--dir" in said else None
-        self._window = Window(find(directory, said.get("--connect"), said.get("--cluster"))).__enter__()
+    def __enter__(self) -> "ClusterJobs":
+        options = dict(zip(self._options[::2], self._options[1::2], strict=True))
+        directory = Path(options["--dir"]) if "--dir" in options else None
+        self._reader = ClusterReader(find_target(directory, options.get("--connect"), options.get("--cluster"))).__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.window.__exit__()
+        self.reader.__exit__()
 
     def __getitem__(self, id: str) -> dict[str, Any]:
-        return self.window.jobs()[id]
+        return self.reader.jobs()[id]
 
-    def listed(self) -> dict[str, dict[str, Any]]:
-        """What a person is told, by id."""
-        return {job["id"]: job for job in json.loads(self.ok("ls", "--all", "--json"))}
+    def list_jobs(self) -> dict[str, dict[str, Any]]:
+        """Return the jobs that `holdfast ls --all` prints, by id."""
+        return {job["id"]: job for job in json.loads(self.run_ok("ls", "--all", "--json"))}
 
     def leader(self) -> tuple[str | None, int]:
-        view = self.window.cluster()
+        view = self.reader.cluster()
         return view.leader, view.epoch
 
     def nodes(self) -> list[str]:
-        return [id for id, _ in self.window.cluster().nodes]
+        return [id for id, _ in self.reader.cluster().nodes]
 
     def events(self, id: str) -> list[dict[str, Any]]:
-        events: list[dict[str, Any]] = json.loads(self.ok("events", id, "--json"))
+        events: list[dict[str, Any]] = json.loads(self.run_ok("events", id, "--json"))
         return events
 
-    def in_phase(self, id: str, *phases: str, within_s: float = 60) -> dict[str, Any]:
-        def there() -> dict[str, Any] | None:
+    def wait_for_phase(self, id: str, *phases: str, timeout_s: float = 60) -> dict[str, Any]:
+        def job_in_phase() -> dict[str, Any] | None:
             job = self[id]
-            assert job["phase"] in phases or job["phase"] not in ENDED, job
+            assert job["phase"] in phases or job["phase"] not in FINAL_PHASES, job
             return job if job["phase"] in phases else None
 
-        found: dict[str, Any] = until(there, within_s, f"{id} is {' or '.join(phases)}")
-        return found
+        job: dict[str, Any] = poll_until(job_in_phase, timeout_s, f"{id} is {' or '.join(phases)}")
+        return job
 
-    # What they left on disk
+    # Files
 
     def checkpoint(self, id: str) -> Path:
         return self.storage / "checkpoints" / id
 
     def batches(self, id: str, log: str = "commits") -> list[int]:
-        """Which batches were committed (or planned, in the log `offsets`), by the files of the checkpoint itself."""
+        """Return the batches in the checkpoint's commit log, or in another log such as `offsets`."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(int(path.name) for path in (self.checkpoint(id) / log).iterdir() if path.name.isdigit())
         return []
@@ -139,10 +140,10 @@ class Jobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """The processes of one attempt, from the driver upwards and downwards, by what the kernel says."""
+class AttemptProcesses:
+    """Processes of one attempt, found through /proc from the driver."""
 
-    driver: Life
+    driver: ObservedProcess
 
     @property
     def watchdog(self) -> int:
@@ -154,12 +155,12 @@ class Attempt:
 
     @property
     def java(self) -> int:
-        return next(pid for pid in children_of(self.driver.pid) if (stat := stat_of(pid)) is not None and stat.name == "java")
+        return next(pid for pid in child_pids(self.driver.pid) if (stat := read_stat(pid)) is not None and stat.name == "java")
 
 
 def _parent(pid: int, module: str) -> int:
-    """After checking that it is what it should be: an orphan's parent is somebody whom no test may kill."""
-    stat = stat_of(pid)
+    """Return the parent pid, after checking that it runs `module`: tests must not kill the parent of an orphan."""
+    stat = read_stat(pid)
     assert stat is not None, f"process {pid} has ended"
-    assert module in command_of(stat.parent), f"process {pid} is an orphan"
+    assert module in read_command(stat.parent), f"process {pid} is an orphan"
     return stat.parent

@@ -1,21 +1,21 @@
-"""Single nodes, started by `holdfast node` on a ZooKeeper of the test's own."""
+"""Single nodes, started by `holdfast node` on the ZooKeeper server of a test."""
 
 import contextlib
 import json
 import os
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.harness.cluster.command import HOLDFAST
 
-FAST = {
+FAST_TIMING: dict[str, dict[str, Any]] = {
     "zookeeper": {"session_timeout_s": 4.0, "tick_s": 0.2, "sync_limit": 5},
     "timing": {"margin_s": 1.8, "heartbeat_s": 0.3},
 }
-"""For a server with ticks of 200 ms."""
+"""Timing for a server with a tick of 200 ms."""
 
 
 class Node:
@@ -47,7 +47,7 @@ class Node:
             return fields
         return {}
 
-    def leading(self) -> bool:
+    def is_leading(self) -> bool:
         return bool(self.status().get("leading"))
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Node:
         return {}
 
 
-def configuration(directory: Path, connect: str, *, cluster: str, node: str, settings: Mapping[str, Mapping[str, Any]]) -> Path:
+def write_config(directory: Path, connect: str, *, cluster: str, node: str, settings: Mapping[str, Mapping[str, Any]]) -> Path:
     tables: dict[str, dict[str, Any]] = {
         "cluster": {"name": cluster, "connect": connect, "storage": str(directory.parent / "storage")},
         "node": {"id": node, "dir": str(directory)},
@@ -77,18 +77,19 @@ def configuration(directory: Path, connect: str, *, cluster: str, node: str, set
 
 
 @contextlib.contextmanager
-def node(
+def start_node(
     directory: Path,
     connect: str,
     *,
     cluster: str,
     id: str = "n1",
-    settings: Mapping[str, Mapping[str, Any]] = FAST,
+    settings: Mapping[str, Mapping[str, Any]] = FAST_TIMING,
     options: tuple[str, ...] = (),
+    command: Sequence[str] = HOLDFAST,
 ) -> Iterator[Node]:
-    file = configuration(directory, connect, cluster=cluster, node=id, settings=settings)
+    file = write_config(directory, connect, cluster=cluster, node=id, settings=settings)
     with (directory / "log").open("ab") as log:
-        process = subprocess.Popen([*HOLDFAST, "node", "--config", str(file), *options], stdout=log, stderr=log)
+        process = subprocess.Popen([*command, "node", "--config", str(file), *options], stdout=log, stderr=log)
     try:
         yield Node(directory, process)
     finally:

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on loopback: a Master and Workers from PySpark's own jars, each ended by its pid."""
+"""Standalone Spark cluster on loopback: a Master and Workers, started from PySpark's jars."""
 
 import contextlib
 import os
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from holdfast.zk.embedded.java import find_jars, find_java
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from tests.harness.cluster.jobs import NOTHING
-from tests.harness.cluster.process_witness import children_of, command_of
-from tests.harness.waiting import eventually
+from tests.harness.cluster.jobs import EMPTY
+from tests.harness.cluster.process_observer import child_pids, read_command
+from tests.harness.waiting import wait_until
 
-READY_S = 120.0
+READY_TIMEOUT_S = 120.0
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 WORKER_MB = 700
-"""Room for one executor of the tests, and not for two."""
+"""Memory for one executor of the tests, but not for two."""
 
 
-class Daemon:
-    """A Master or a Worker: one Java process, and what it logs."""
+class SparkDaemon:
+    """Master or Worker: one JVM and its log."""
 
-    def __init__(self, directory: Path, kind: str, *arguments: str, properties: Mapping[str, str] = NOTHING) -> None:
+    def __init__(self, directory: Path, kind: str, *arguments: str, properties: Mapping[str, str] = EMPTY) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.log = directory / "log"
         jars = find_jars()
@@ -32,10 +32,10 @@ class Daemon:
             **os.environ,
             "SPARK_HOME": str(jars.parent),
             "SPARK_LOCAL_IP": LOOPBACK,
-            "SPARK_SCALA_VERSION": "2.13",  # a Worker that was started without Spark's scripts does not know it
+            "SPARK_SCALA_VERSION": "2.13",  # Spark's start scripts would set it
         }
         with self.log.open("ab") as log:
-            self._began = log.tell()
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
                 [*command, f"org.apache.spark.deploy.{kind}", *arguments],
                 cwd=directory,
@@ -50,57 +50,56 @@ class Daemon:
         return self._process.pid
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def logged(self, text: str) -> bool:
-        """Since this process was started."""
-        return text.encode() in self.log.read_bytes()[self._began :]
+    def has_logged(self, text: str) -> bool:
+        """Return True if the text was logged since this process started."""
+        return text.encode() in self.log.read_bytes()[self._log_start :]
 
-    def until_logged(self, text: str) -> None:
-        def there() -> bool:
-            assert self.alive, self.log.read_text(errors="replace")[-3000:]
-            return self.logged(text)
+    def wait_until_logged(self, text: str) -> None:
+        def text_logged() -> bool:
+            assert self.is_alive, self.log.read_text(errors="replace")[-3000:]
+            return self.has_logged(text)
 
-        eventually(there, READY_S, f"'{text}' in {self.log}")
+        wait_until(text_logged, READY_TIMEOUT_S, f"'{text}' in {self.log}")
 
     def executors(self) -> list[int]:
-        return [pid for pid in children_of(self.pid) if EXECUTOR in command_of(pid)]
+        return [pid for pid in child_pids(self.pid) if EXECUTOR in read_command(pid)]
 
     def stop(self) -> None:
-        """In order."""
         self._process.terminate()
-        self._process.wait(READY_S)
+        self._process.wait(READY_TIMEOUT_S)
 
     def kill(self) -> None:
-        """With the executors that it has started. An executor whose Worker is dead would end by itself, a little later."""
+        """Kill the daemon and its executors. Otherwise the executors of a dead Worker would end a little later."""
         for pid in (self.pid, *self.executors()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(READY_S)
+        self._process.wait(READY_TIMEOUT_S)
 
 
-class Standalone:
-    """From `with` to its end. A Master without recovery that is started again knows nothing of its applications."""
+class StandaloneCluster:
+    """Master and Workers that run while the context is open. Without `recovery` a restarted Master forgets its applications."""
 
     def __init__(self, directory: Path, *, workers: int = 2, recovery: bool = False) -> None:
         self._directory = directory
-        remembering = {
+        recovery_properties = {
             "spark.deploy.recoveryMode": "FILESYSTEM",
             "spark.deploy.recoveryDirectory": str(directory / "recovery"),
         }
-        self._properties = remembering if recovery else NOTHING
+        self._properties = recovery_properties if recovery else EMPTY
         self._port = Ports.pick().client
         self._count = workers
         self._started = 0
-        self.master: Daemon | None = None
-        self.workers: list[Daemon] = []
+        self.master: SparkDaemon | None = None
+        self.workers: list[SparkDaemon] = []
 
     @property
     def url(self) -> str:
         return f"spark://{LOOPBACK}:{self._port}"
 
-    def __enter__(self) -> "Standalone":
+    def __enter__(self) -> "StandaloneCluster":
         try:
             self.start_master()
             for _ in range(self._count):
@@ -116,8 +115,8 @@ class Standalone:
 
     def start_master(self) -> None:
         arguments = ("--host", LOOPBACK, "--port", str(self._port), "--webui-port", "0")
-        self.master = Daemon(self._directory / "master", "master.Master", *arguments, properties=self._properties)
-        self.master.until_logged("I have been elected leader!")
+        self.master = SparkDaemon(self._directory / "master", "master.Master", *arguments, properties=self._properties)
+        self.master.wait_until_logged("I have been elected leader!")
 
     def kill_master(self) -> None:
         assert self.master is not None
@@ -127,14 +126,14 @@ class Standalone:
         self._started += 1
         directory = self._directory / f"worker-{self._started}"
         arguments = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", f"{WORKER_MB}m")
-        worker = Daemon(directory, "worker.Worker", *arguments, "--work-dir", str(directory / "work"), self.url)
+        worker = SparkDaemon(directory, "worker.Worker", *arguments, "--work-dir", str(directory / "work"), self.url)
         self.workers.append(worker)
-        worker.until_logged("Successfully registered with master")
+        worker.wait_until_logged("Successfully registered with master")
 
-    def kill_worker(self, worker: Daemon) -> None:
+    def kill_worker(self, worker: SparkDaemon) -> None:
         self.workers.remove(worker)
         worker.kill()
 
-    def working(self) -> list[Daemon]:
-        """The Workers that have an executor."""
+    def workers_with_executors(self) -> list[SparkDaemon]:
+        """Return the Workers that have an executor."""
         return [worker for worker in self.workers if worker.executors()]

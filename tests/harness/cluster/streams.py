@@ -1,4 +1,4 @@
-"""Streaming jobs that copy numbered lines for as long as a test lasts, and the proof that they leave."""
+"""Streaming jobs that copy numbered lines, their input, and checks of their output and processes."""
 
 import contextlib
 import itertools
@@ -10,27 +10,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from tests.harness.cluster.jobs import ENDED, FIRST_BATCH_S, NOTHING, SCRIPTS, Attempt, Jobs, until
-from tests.harness.cluster.process_witness import Life, Sightings
+from tests.harness.cluster.jobs import EMPTY, FINAL_PHASES, FIRST_BATCH_S, SCRIPTS, AttemptProcesses, ClusterJobs, poll_until
+from tests.harness.cluster.process_observer import ObservedProcess, ProcessObserver
 
 
 class Feeder:
-    """Numbered lines, one new file of them after the other, in a thread: what a streaming job of the tests reads."""
+    """Thread that writes the input of streaming jobs: one file of numbered lines after another."""
 
-    EVERY_S = 0.5
-    LINES = 5
+    INTERVAL_S = 0.5
+    LINES_PER_FILE = 5
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._stop = threading.Event()
-        self._resting = threading.Event()
+        self._paused = threading.Event()
         self._idle = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder")
         self._files = 0
 
     def __enter__(self) -> "Feeder":
         self.directory.mkdir()
-        self._put()
+        self._write_file()
         self._thread.start()
         return self
 
@@ -39,57 +39,60 @@ class Feeder:
         self._thread.join()
 
     def _feed(self) -> None:
-        while not self._stop.wait(self.EVERY_S):
-            if self._resting.is_set():
+        while not self._stop.wait(self.INTERVAL_S):
+            if self._paused.is_set():
                 self._idle.set()
             else:
-                self._put()
+                self._write_file()
 
-    def _put(self) -> None:
-        first = self._files * self.LINES
-        hidden = self.directory / f".{self._files}"
-        hidden.write_text("".join(f"row {number}\n" for number in range(first, first + self.LINES)))
-        hidden.rename(self.directory / f"{self._files:06d}.txt")
+    def _write_file(self) -> None:
+        first = self._files * self.LINES_PER_FILE
+        temporary = self.directory / f".{self._files}"
+        temporary.write_text("".join(f"row {number}\n" for number in range(first, first + self.LINES_PER_FILE)))
+        temporary.rename(self.directory / f"{self._files:06d}.txt")
         self._files += 1
 
     @contextlib.contextmanager
-    def resting(self) -> Iterator[Counter[str]]:
-        """No more lines for a while; gives those that there are."""
+    def pause(self) -> Iterator[Counter[str]]:
+        """Write no more lines until the end of the block. Yield all lines written so far."""
         self._idle.clear()
-        self._resting.set()
+        self._paused.set()
         assert self._idle.wait(60)
         try:
-            yield Counter(f"row {number}" for number in range(self._files * self.LINES))
+            yield Counter(f"row {number}" for number in range(self._files * self.LINES_PER_FILE))
         finally:
-            self._resting.clear()
+            self._paused.clear()
 
 
-def output_of(directory: Path) -> Counter[str]:
-    """The lines that Spark's file sink has committed, by its own log: a compact file stands for all that was before it."""
+def read_committed_lines(directory: Path) -> Counter[str]:
+    """Return the lines that Spark's file sink has committed, according to its log.
+
+    A compact file of the log replaces all earlier files.
+    """
     log = directory / "_spark_metadata"
     names = [path.name for path in log.iterdir() if not path.name.startswith(".")]
     compacted = max((int(name.partition(".")[0]) for name in names if name.endswith(".compact")), default=-1)
-    chosen = [name for name in names if name == f"{compacted}.compact" or (name.isdigit() and int(name) > compacted)]
+    relevant = [name for name in names if name == f"{compacted}.compact" or (name.isdigit() and int(name) > compacted)]
     lines: Counter[str] = Counter()
-    for name in chosen:
+    for name in relevant:
         for entry in (log / name).read_text().splitlines()[1:]:
             path = unquote(json.loads(entry)["path"].removeprefix("file:"))
             lines.update(Path(path).read_text().splitlines())
     return lines
 
 
-class Stream:
-    """A streaming job of the tests, with all that it leaves behind."""
+class StreamJob:
+    """Streaming job of a test, with its output and journal."""
 
     def __init__(
         self,
-        jobs: Jobs,
-        sightings: Sightings,
+        jobs: ClusterJobs,
+        observer: ProcessObserver,
         feeder: Feeder,
         name: str,
         *,
         journal: bool = False,
-        conf: Mapping[str, str] = NOTHING,
+        conf: Mapping[str, str] = EMPTY,
         options: tuple[str, ...] = (),
     ) -> None:
         self.jobs = jobs
@@ -97,7 +100,7 @@ class Stream:
         self.output = jobs.directory / f"{name}-output"
         self.journal = jobs.directory / f"{name}-journal"
         self._lock = jobs.directory / f"{name}-lock"
-        self._sightings = sightings
+        self._observer = observer
         paths = {
             "input": feeder.directory,
             "lock": self._lock,
@@ -110,62 +113,66 @@ class Stream:
     def view(self) -> dict[str, Any]:
         return self.jobs[self.id]
 
-    def attempt(self) -> Attempt:
-        life = until(lambda: self._sightings.driver(self.id), 60, f"{self.name} has a driver")
-        return Attempt(life)
+    def attempt(self) -> AttemptProcesses:
+        driver = poll_until(lambda: self._observer.running_driver(self.id), 60, f"{self.name} has a driver")
+        return AttemptProcesses(driver)
 
-    def drivers(self) -> list[Life]:
-        return self._sightings.drivers(self.id)
+    def drivers(self) -> list[ObservedProcess]:
+        return self._observer.drivers(self.id)
 
-    def next_driver(self, after: Life, within_s: float = 90) -> Life:
-        def later() -> Life | None:
-            return next((life for life in self.drivers() if life.attempt > after.attempt), None)
+    def wait_for_next_driver(self, after: ObservedProcess, timeout_s: float = 90) -> ObservedProcess:
+        def find_next_driver() -> ObservedProcess | None:
+            return next((driver for driver in self.drivers() if driver.attempt > after.attempt), None)
 
-        life: Life = until(later, within_s, f"{self.name} has a driver after attempt {after.attempt}", every_s=0.02)
-        return life
+        driver: ObservedProcess = poll_until(
+            find_next_driver, timeout_s, f"{self.name} has a driver after attempt {after.attempt}", interval_s=0.02
+        )
+        return driver
 
-    def gone(self, driver: Life, within_s: float = 60) -> float:
-        """When the last process of that attempt was seen last."""
-        when: float = until(
-            lambda: self._sightings.gone(driver.nonce), within_s, f"{driver} and its tree are gone", every_s=0.02
+    def wait_until_gone(self, driver: ObservedProcess, timeout_s: float = 60) -> float:
+        """Wait until all processes of the attempt have ended. Return the time of the last observation."""
+        when: float = poll_until(
+            lambda: self._observer.tree_ended_at(driver.nonce), timeout_s, f"{driver} and its tree are gone", interval_s=0.02
         )
         return when
 
-    def advances(self, batches: int = 1, *, within_s: float = FIRST_BATCH_S) -> None:
-        """By the commits in its checkpoint, so it can be told without ZooKeeper, too."""
+    def wait_for_batches(self, batches: int = 1, *, timeout_s: float = FIRST_BATCH_S) -> None:
+        """Wait until the job commits more batches. Reads the checkpoint, so it also works without ZooKeeper."""
         last = self.jobs.last_batch(self.id)
-        until(lambda: self.jobs.last_batch(self.id) >= last + batches, within_s, f"{self.name} commits batches after {last}")
+        poll_until(
+            lambda: self.jobs.last_batch(self.id) >= last + batches, timeout_s, f"{self.name} commits batches after {last}"
+        )
 
-    def well(self, *, within_s: float = FIRST_BATCH_S) -> dict[str, Any]:
-        """It runs, and its newest attempt has made a batch."""
+    def wait_until_healthy(self, *, timeout_s: float = FIRST_BATCH_S) -> dict[str, Any]:
+        """Wait until the job runs and its newest attempt has completed a batch. Return its view."""
 
-        def runs() -> dict[str, Any] | None:
-            view, driver = self.view, self._sightings.driver(self.id)
-            assert view["phase"] not in ENDED, view
+        def healthy_view() -> dict[str, Any] | None:
+            view, driver = self.view, self._observer.running_driver(self.id)
+            assert view["phase"] not in FINAL_PHASES, view
             if view["phase"] != "RUNNING" or driver is None or driver.pid != view["driver_pid"]:
                 return None
             return view if view["progress"]["batch_id"] is not None else None
 
-        view: dict[str, Any] = until(runs, within_s, f"{self.name} runs")
+        view: dict[str, Any] = poll_until(healthy_view, timeout_s, f"{self.name} healthy_view")
         return view
 
-    def starts(self) -> list[dict[str, Any]]:
-        return _lines(self._lock.with_name(f"{self._lock.name}.starts"))
+    def read_starts(self) -> list[dict[str, Any]]:
+        return _read_json_lines(self._lock.with_name(f"{self._lock.name}.starts"))
 
-    def check_alone(self) -> None:
-        """There was never a second driver: by the kernel's evidence and by the lock that each of them takes."""
-        assert not [pair for pair in self._sightings.overlaps if pair[0].job == self.id]
+    def check_single_driver(self) -> None:
+        """Check that two drivers never ran at once, by the observed processes and by the lock that each driver takes."""
+        assert not [pair for pair in self._observer.overlaps if pair[0].job == self.id]
         assert not self._lock.with_name(f"{self._lock.name}.overlaps").exists()
-        attempts = [start["attempt"] for start in self.starts()]
-        assert attempts == sorted(set(attempts)), "no number runs twice"
+        attempts = [start["attempt"] for start in self.read_starts()]
+        assert attempts == sorted(set(attempts)), "no attempt number runs twice"
 
-    def check_contiguous(self) -> None:
+    def check_contiguous_batches(self) -> None:
         batches = self.jobs.batches(self.id)
         assert batches == list(range(batches[0], batches[-1] + 1)), batches
 
-    def journaled(self) -> list[dict[str, Any]]:
-        return _lines(self.journal)
+    def read_journal(self) -> list[dict[str, Any]]:
+        return _read_json_lines(self.journal)
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
+def _read_json_lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

@@ -1,19 +1,19 @@
-"""What a broker's files say. Pure: ports and settings in, text out."""
+"""Configuration files of a broker. Pure: ports and settings in, text out."""
 
 from collections.abc import Mapping
 
-from holdfast.zk.embedded.configuration import as_properties
+from holdfast.zk.embedded.configuration import format_properties
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
 
 LOG_NAME = "server.log"
 DATA_NAME = "data"
 SESSION_MS = 2000
-"""After so long without a sign of life a broker is taken for dead, by ZooKeeper or by the controller."""
+"""Time without a heartbeat after which ZooKeeper or the controller considers a broker dead."""
 
 
-def with_zookeeper(id: int, ports: Ports, connect: str) -> str:
-    return as_properties(
-        _common(ports)
+def zookeeper_properties(id: int, ports: Ports, connect: str) -> str:
+    return format_properties(
+        _common_properties(ports)
         | {
             "broker.id": str(id),
             "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.client}",
@@ -24,11 +24,11 @@ def with_zookeeper(id: int, ports: Ports, connect: str) -> str:
     )
 
 
-def with_kraft(id: int, members: Mapping[int, Ports], extra: Mapping[str, str]) -> str:
-    """Broker and controller in one process. What is extra wins."""
+def kraft_properties(id: int, members: Mapping[int, Ports], extra: Mapping[str, str]) -> str:
+    """Return the settings of a combined broker and controller. `extra` overrides them."""
     ports = members[id]
-    return as_properties(
-        _common(ports)
+    return format_properties(
+        _common_properties(ports)
         | {
             "process.roles": "broker,controller",
             "node.id": str(id),
@@ -47,8 +47,8 @@ def with_kraft(id: int, members: Mapping[int, Ports], extra: Mapping[str, str]) 
     )
 
 
-def with_password_and_tls(ports: Ports, *, user: str, password: str, key_store: str) -> dict[str, str]:
-    """Another listener, on the secure port, beside those of `with_kraft`. `key_store` is a PEM file: key and certificates."""
+def sasl_tls_properties(ports: Ports, *, user: str, password: str, key_store: str) -> dict[str, str]:
+    """Return settings for a SASL listener with TLS. `key_store` is a PEM file with the key and the certificates."""
     login = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";'
     return {
         "listeners": (
@@ -63,7 +63,7 @@ def with_password_and_tls(ports: Ports, *, user: str, password: str, key_store: 
     }
 
 
-def _common(ports: Ports) -> dict[str, str]:
+def _common_properties(ports: Ports) -> dict[str, str]:
     return {
         "log.dirs": DATA_NAME,
         "auto.create.topics.enable": "false",
@@ -78,11 +78,11 @@ def _common(ports: Ports) -> dict[str, str]:
         "num.io.threads": "2",
         "num.recovery.threads.per.data.dir": "1",
         "background.threads": "2",
-        # Its default of 128 MB would not fit into a small heap.
+        # The default of 128 MB does not fit into a small heap.
         "log.cleaner.dedupe.buffer.size": "2097152",
         "log.cleaner.threads": "1",
         "log.index.size.max.bytes": "1048576",
-        # A replica that does not follow is out of the set of those in sync soon.
+        # A replica that does not follow leaves the in-sync set soon.
         "replica.lag.time.max.ms": str(SESSION_MS),
         "replica.fetch.wait.max.ms": "100",
         "replica.socket.timeout.ms": "5000",
@@ -90,9 +90,9 @@ def _common(ports: Ports) -> dict[str, str]:
     }
 
 
-def reload4j() -> str:
-    """In the shape of Kafka's own default, which log readers know."""
-    return as_properties(
+def reload4j_properties() -> str:
+    """Return a logging configuration with the line format of Kafka's default."""
+    return format_properties(
         {
             "log4j.rootLogger": "INFO, file",
             "log4j.appender.file": "org.apache.log4j.FileAppender",
@@ -103,8 +103,8 @@ def reload4j() -> str:
     )
 
 
-def log4j2() -> str:
-    return as_properties(
+def log4j2_properties() -> str:
+    return format_properties(
         {
             "status": "error",
             "appender.file.type": "File",

@@ -1,4 +1,4 @@
-"""A topic of a test, and the job that reads it: every record is unlike every other, so that what is lost can be counted."""
+"""Test topic with unique records, and a reader whose offsets are checked: lost records can be counted exactly."""
 
 import itertools
 import secrets
@@ -9,14 +9,19 @@ from functools import partial
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from holdfast.kafka import Finding, Memory, Partition, Position, Weight, client_of, judge, remember, verdict
-from holdfast.kafka.broker import look
-from holdfast.kafka.check.broker_snapshot import Sighted, SightedPartition
+from holdfast.kafka.broker import fetch_snapshot
+from holdfast.kafka.check.broker_snapshot import BrokerSnapshot, PartitionSnapshot
+from holdfast.kafka.check.checkpoint_offsets import Partition, PartitionPosition
+from holdfast.kafka.check.client_options import translate_options
+from holdfast.kafka.check.last_known import LastKnown, update_last_known
+from holdfast.kafka.check.offset_check import check_offsets
+from holdfast.kafka.check.offset_finding import OffsetFinding, Severity
 from tests.harness.kafka.broker_process import Broker
 from tests.harness.kafka.brokers import Brokers
-from tests.harness.waiting import eventually
+from tests.harness.kafka.severity import worst_severity
+from tests.harness.waiting import wait_until
 
-ASK_S = 5.0
+REQUEST_TIMEOUT_S = 5.0
 SETTLE_S = 60.0
 
 
@@ -29,39 +34,39 @@ class Topic:
         self._numbers = itertools.count()
 
     def create(self, *replicas: list[int]) -> None:
-        """A partition for each list of brokers, the first of which leads it."""
+        """Create one partition for each list of replicas. The first replica of a list is its leader."""
         topic = NewTopic(self.name, len(replicas), replica_assignment=list(replicas), config=self._config)
 
         def created() -> bool:
             try:
                 admin = self._admin()
-                admin.create_topics([topic])[self.name].result(ASK_S)
+                admin.create_topics([topic])[self.name].result(REQUEST_TIMEOUT_S)
             except KafkaException as error:
-                # One that is being deleted is in the way for a moment.
+                # A topic of the same name that is still being deleted exists for a moment.
                 assert error.args[0].code() in (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError._TIMED_OUT), error
                 return False
             return True
 
-        eventually(created, SETTLE_S, f"{self.name} is created")
-        self._until_known(len(replicas))
+        wait_until(created, SETTLE_S, f"{self.name} is created")
+        self._wait_until_known(len(replicas))
 
     def delete(self) -> None:
         admin = self._admin()
-        admin.delete_topics([self.name])[self.name].result(ASK_S)
-        self._until_known(0)
+        admin.delete_topics([self.name])[self.name].result(REQUEST_TIMEOUT_S)
+        self._wait_until_known(0)
 
     def add_partitions(self, total: int) -> None:
         admin = self._admin()
-        admin.create_partitions([NewPartitions(self.name, total)])[self.name].result(ASK_S)
-        self._until_known(total)
+        admin.create_partitions([NewPartitions(self.name, total)])[self.name].result(REQUEST_TIMEOUT_S)
+        self._wait_until_known(total)
 
     def delete_records(self, before: int, number: int = 0) -> None:
         admin = self._admin()
         for future in admin.delete_records([TopicPartition(self.name, number, before)]).values():
-            future.result(ASK_S)
+            future.result(REQUEST_TIMEOUT_S)
 
     def write(self, count: int, number: int = 0, *, to: str = "") -> None:
-        """Each acknowledged by every replica that is in sync."""
+        """Write records that all in-sync replicas acknowledge."""
         producer = Producer(
             {"bootstrap.servers": to or self.bootstrap, "acks": "all", "log_level": 0, "message.timeout.ms": 30000}
         )
@@ -74,140 +79,144 @@ class Topic:
         assert producer.flush(SETTLE_S) == 0 and not failed, failed[:3]
 
     def records(self, number: int = 0) -> dict[int, bytes]:
-        """All that are there now, by their offsets."""
-        seen = self.partition(number)
-        assert seen.earliest is not None and seen.latest is not None
+        """Return the records of a partition by offset."""
+        current = self.partition(number)
+        earliest, latest = current.earliest, current.latest
+        assert earliest is not None and latest is not None
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "t", "auto.offset.reset": "error", "enable.auto.commit": False}
         )
-        found: dict[int, bytes] = {}
+        records: dict[int, bytes] = {}
 
-        def read() -> bool:
+        def all_read() -> bool:
             for message in consumer.consume(1000, 0.2):
                 assert message.error() is None, message.error()
-                found[message.offset()] = message.value()
-            return len(found) >= seen.latest - seen.earliest
+                records[message.offset()] = message.value()
+            return len(records) >= latest - earliest
 
         try:
-            consumer.assign([TopicPartition(self.name, number, seen.earliest)])
-            eventually(read, SETTLE_S, f"{seen} is read")
+            consumer.assign([TopicPartition(self.name, number, earliest)])
+            wait_until(all_read, SETTLE_S, f"{current} is read")
         finally:
             consumer.close()
-        return found
+        return records
 
-    def sight(self, epochs: Mapping[Partition, int] | None = None) -> Sighted:
-        return look(client_of({"kafka.bootstrap.servers": self.bootstrap}), [self.name], epochs or {})
+    def snapshot(self, epochs: Mapping[Partition, int] | None = None) -> BrokerSnapshot:
+        return fetch_snapshot(translate_options({"kafka.bootstrap.servers": self.bootstrap}), [self.name], epochs or {})
 
-    def partition(self, number: int = 0) -> SightedPartition:
-        """As soon as its leader answers."""
+    def partition(self, number: int = 0) -> PartitionSnapshot:
+        """Return the state of a partition as soon as its leader answers."""
 
-        def answered() -> SightedPartition | None:
-            topic = self.sight().topics.get(self.name)
-            seen = topic.partitions.get(number) if topic is not None else None
-            return seen if seen is not None and seen.latest is not None else None
+        def answered() -> PartitionSnapshot | None:
+            topic = self.snapshot().topics.get(self.name)
+            current = topic.partitions.get(number) if topic is not None else None
+            return current if current is not None and current.latest is not None else None
 
-        return eventually(answered, SETTLE_S, f"the leader of {self.name}-{number} answers")
+        return wait_until(answered, SETTLE_S, f"the leader of {self.name}-{number} answers")
 
-    def in_sync(self, number: int = 0) -> set[int]:
+    def in_sync_replicas(self, number: int = 0) -> set[int]:
         admin = self._admin()
         try:
-            described = admin.describe_topics(TopicCollection([self.name]), request_timeout=ASK_S)[self.name].result()
+            described = admin.describe_topics(TopicCollection([self.name]), request_timeout=REQUEST_TIMEOUT_S)[
+                self.name
+            ].result()
         except KafkaException:
             return set()
         return {broker.id for broker in described.partitions[number].isr}
 
     def leader(self, number: int = 0) -> int | None:
-        """The broker that leads and says so itself."""
-        topic = self.sight().topics.get(self.name)
-        seen = topic.partitions.get(number) if topic is not None else None
-        return seen.leader if seen is not None and seen.latest is not None else None
+        """Return the leader if it answers as leader itself, or None."""
+        topic = self.snapshot().topics.get(self.name)
+        current = topic.partitions.get(number) if topic is not None else None
+        return current.leader if current is not None and current.latest is not None else None
 
-    def _leaders_told_by(self, broker: Broker) -> list[int] | None:
-        """By a client that knows no other broker yet; it may learn of others while it asks. None without an answer."""
+    def _leaders_known_to(self, broker: Broker) -> list[int] | None:
+        """Return the leaders that this broker reports, or None without an answer. Uses a new client for each call."""
         admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         try:
-            partitions = admin.list_topics(self.name, timeout=ASK_S).topics[self.name].partitions
+            partitions = admin.list_topics(self.name, timeout=REQUEST_TIMEOUT_S).topics[self.name].partitions
         except KafkaException:
             return None
         return [partitions[number].leader for number in sorted(partitions)]
 
-    def _until_known(self, count: int) -> None:
-        """By each broker that runs: they learn it one after the other, and until then tell of what was."""
+    def _wait_until_known(self, count: int) -> None:
+        """Wait until every running broker knows this number of partitions. Brokers learn of a change one after another."""
         for broker in self._brokers.brokers:
             if broker.running:
-                eventually(partial(self._known_to, broker, count), SETTLE_S, f"broker {broker.id} knows {count} partitions")
+                wait_until(
+                    partial(self._has_partitions, broker, count), SETTLE_S, f"broker {broker.id} knows {count} partitions"
+                )
 
         if count:
-            eventually(self._answered_for, SETTLE_S, f"the leaders of {self.name} answer")
+            wait_until(self._leaders_answer, SETTLE_S, f"the leaders of {self.name} answer")
 
-    def _answered_for(self) -> bool:
-        """A leader that knows it is one may still have to open its log."""
-        topic = self.sight().topics.get(self.name)
+    def _leaders_answer(self) -> bool:
+        """Return True if all leaders answer. A new leader may first have to open its log."""
+        topic = self.snapshot().topics.get(self.name)
         return topic is not None and bool(topic.partitions) and all(p.latest is not None for p in topic.partitions.values())
 
-    def _known_to(self, broker: Broker, count: int) -> bool:
-        leaders = self._leaders_told_by(broker)
+    def _has_partitions(self, broker: Broker, count: int) -> bool:
+        leaders = self._leaders_known_to(broker)
         return leaders is not None and len(leaders) == count and all(leader > 0 for leader in leaders)
 
     def _admin(self) -> AdminClient:
-        """Whoever asks it something holds it until the answer is there: what it was asked ends with it."""
+        """Return a new client. The caller must keep it until its requests are answered: they end with the client."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
 
-class Job:
-    """Reads partitions of a topic as Spark does, and is looked after by the guard."""
+class CheckedReader:
+    """Reader of a topic whose positions are checked like those of a Spark job."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
-        self.saved: dict[Partition, Position] = {}
+        self.saved: dict[Partition, PartitionPosition] = {}
         self.read: dict[Partition, dict[int, bytes]] = {}
-        self.memory = Memory()
-        self.sighted = Sighted()
+        self.last_known = LastKnown()
 
     def read_up_to(self, until: int, number: int = 0) -> None:
         partition = Partition(self.topic.name, number)
         records = self.topic.records(number)
         self.read[partition] = {offset: value for offset, value in records.items() if offset < until}
-        self.saved[partition] = Position(until, until)
+        self.saved[partition] = PartitionPosition(until, until)
 
     def plan_up_to(self, until: int, number: int = 0) -> None:
-        """A batch that is begun and not committed."""
+        """Plan a batch that is not committed."""
         partition = Partition(self.topic.name, number)
-        self.saved[partition] = replace(self.saved[partition], until=until)
+        self.saved[partition] = replace(self.saved[partition], planned_end=until)
 
-    def check(self) -> tuple[Finding, ...]:
-        """One look of the guard: what is in order is remembered."""
-        self.sighted = self.topic.sight(self.memory.epochs())
-        findings = judge(self.saved, self.memory, self.sighted)
-        self.memory = remember(self.memory, self.saved, self.sighted, findings)
+    def check(self) -> tuple[OffsetFinding, ...]:
+        """Run one offset check and update the last known state."""
+        snapshot = self.topic.snapshot(self.last_known.leader_epochs())
+        findings = check_offsets(self.saved, self.last_known, snapshot)
+        self.last_known = update_last_known(self.last_known, self.saved, snapshot, findings)
         return findings
 
-    def settled(self) -> tuple[Finding, ...]:
-        """The first look in which nothing is found that may pass."""
+    def wait_until_settled(self) -> tuple[OffsetFinding, ...]:
+        """Return the findings of the first check without a finding of severity WAIT."""
 
-        def found() -> list[tuple[Finding, ...]]:
+        def settled_findings() -> list[tuple[OffsetFinding, ...]]:
             findings = self.check()
-            return [] if verdict(findings) is Weight.WAIT else [findings]
+            return [] if worst_severity(findings) is Severity.WAIT else [findings]
 
-        return eventually(found, SETTLE_S, "nothing that may pass")[0]
+        return wait_until(settled_findings, SETTLE_S, "no finding of severity WAIT")[0]
 
-    def truth(self, number: int = 0) -> "Truth":
+    def actual_counts(self, number: int = 0) -> "ActualCounts":
         partition = Partition(self.topic.name, number)
-        return Truth(self.saved[partition].next, self.read[partition], self.topic.records(number))
+        return ActualCounts(self.read[partition], self.topic.records(number))
 
 
-class Truth:
-    """Counted record by record."""
+class ActualCounts:
+    """Exact counts, from the records that were read and the records in the log."""
 
-    def __init__(self, saved: int, read: Mapping[int, bytes], there: Mapping[int, bytes]) -> None:
-        self._saved, self._read, self._there = saved, set(read.values()), there
+    def __init__(self, read: Mapping[int, bytes], present: Mapping[int, bytes]) -> None:
+        self._read, self._present = set(read.values()), present
 
     @property
     def vanished(self) -> int:
-        return len(self._read - set(self._there.values()))
+        return len(self._read - set(self._present.values()))
 
     def skipped_from(self, start: int) -> int:
-        return sum(1 for offset, value in self._there.items() if offset < start and value not in self._read)
+        return sum(1 for offset, value in self._present.items() if offset < start and value not in self._read)
 
     def repeated_from(self, start: int) -> int:
-        return sum(1 for offset, value in self._there.items() if offset >= start and value in self._read)
+        return sum(1 for offset, value in self._present.items() if offset >= start and value in self._read)

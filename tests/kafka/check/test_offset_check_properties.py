@@ -1,19 +1,24 @@
-"""What the offset guard never does, against a log whose every record is known."""
+"""Safety properties of the offset check, against a simulated log in which every record has a unique name."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.kafka import Finding, Kind, Memory, Partition, Position, Sighted, Weight, judge, remember, verdict
-from holdfast.kafka.check.broker_snapshot import History, SightedPartition, SightedTopic
+from holdfast.kafka.check.broker_snapshot import BrokerSnapshot, EpochEndOffset, PartitionSnapshot, TopicSnapshot
+from holdfast.kafka.check.checkpoint_offsets import Partition, PartitionPosition
+from holdfast.kafka.check.last_known import LastKnown, update_last_known
+from holdfast.kafka.check.offset_check import check_offsets
+from holdfast.kafka.check.offset_finding import FindingKind, OffsetFinding, Severity
+from tests.harness.kafka.severity import worst_severity
 
-HERE = Partition("t", 0)
+PARTITION = Partition("t", 0)
 
 
 @dataclass(frozen=True)
-class World:
-    """One partition, as it is: records by the epoch that wrote them, and a name for each that no other record has."""
+class SimulatedLog:
+    """Log of one partition. Each record has the epoch that wrote it and a unique name."""
 
     id: str = "id-0"
     epoch: int = 0
@@ -25,179 +30,185 @@ class World:
     def latest(self) -> int:
         return len(self.records)
 
-    def there(self) -> dict[int, int]:
+    def records_by_offset(self) -> dict[int, int]:
         return {offset: name for offset, (_, name) in enumerate(self.records) if offset >= self.earliest}
 
-    def append(self, count: int) -> "World":
-        more = tuple((self.epoch, self.written + each) for each in range(count))
-        return replace(self, records=self.records + more, written=self.written + count)
+    def append(self, count: int) -> "SimulatedLog":
+        added = tuple((self.epoch, self.written + each) for each in range(count))
+        return replace(self, records=self.records + added, written=self.written + count)
 
-    def elect(self) -> "World":
+    def elect(self) -> "SimulatedLog":
         return replace(self, epoch=self.epoch + 1)
 
-    def truncate(self, count: int) -> "World":
-        """A leader takes over that has fewer records."""
+    def truncate(self, count: int) -> "SimulatedLog":
+        """Elect a leader that lacks the last `count` records."""
         end = max(self.earliest, self.latest - count)
         return replace(self, epoch=self.epoch + 1, records=self.records[:end])
 
-    def delete(self, count: int) -> "World":
+    def delete(self, count: int) -> "SimulatedLog":
         return replace(self, earliest=min(self.latest, self.earliest + count))
 
-    def recreate(self, count: int) -> "World":
-        return World(id=f"{self.id}'", written=self.written).append(count)
+    def recreate(self, count: int) -> "SimulatedLog":
+        return SimulatedLog(id=f"{self.id}'", written=self.written).append(count)
 
-    def sighted(self, asked: int | None) -> Sighted:
-        history = None
-        if asked is not None and self.epoch > asked:
-            end = next((offset for offset, (epoch, _) in enumerate(self.records) if epoch > asked), self.latest)
-            history = History(asked, end)
-        partition = SightedPartition(self.earliest, self.latest, 1, self.epoch, history)
-        return Sighted({"t": SightedTopic(self.id, {0: partition})})
+    def snapshot(self, known_epoch: int | None) -> BrokerSnapshot:
+        epoch_end = None
+        if known_epoch is not None and self.epoch > known_epoch:
+            end = next((offset for offset, (epoch, _) in enumerate(self.records) if epoch > known_epoch), self.latest)
+            epoch_end = EpochEndOffset(known_epoch, end)
+        partition = PartitionSnapshot(self.earliest, self.latest, 1, self.epoch, epoch_end)
+        return BrokerSnapshot({"t": TopicSnapshot(self.id, {0: partition})})
 
 
 @dataclass
-class Job:
+class SimulatedJob:
     next: int = 0
     read: dict[int, int] = field(default_factory=dict)
-    """Record by offset, of all that it has read."""
-    looked: dict[int, int] = field(default_factory=dict)
-    """The same at the last look that found everything in order."""
-    seen: dict[int, int] = field(default_factory=dict)
-    """All that was in the log then."""
-    memory: Memory = field(default_factory=Memory)
+    """Name by offset of every record that the job has read."""
+    read_at_last_check: dict[int, int] = field(default_factory=dict)
+    """Copy of `read` at the last check without a problem."""
+    log_at_last_check: dict[int, int] = field(default_factory=dict)
+    """Content of the log at that check."""
+    last_known: LastKnown = field(default_factory=LastKnown)
 
-    def read_on(self, world: World, count: int) -> None:
-        """Spark fails by itself when it is out of range; then it reads nothing."""
-        if world.earliest <= self.next <= world.latest:
-            until = min(world.latest, self.next + count)
-            self.read |= {offset: name for offset, name in world.there().items() if self.next <= offset < until}
+    def read_next(self, log: SimulatedLog, count: int) -> None:
+        """Read up to `count` records. Like Spark, read nothing if the offset is out of range."""
+        if log.earliest <= self.next <= log.latest:
+            until = min(log.latest, self.next + count)
+            self.read |= {offset: name for offset, name in log.records_by_offset().items() if self.next <= offset < until}
             self.next = until
 
-    def look(self, world: World, begun: int = 0) -> tuple[Finding, ...]:
-        """With so many records, of those that it has read, in a batch that is not committed."""
-        saved = {HERE: Position(max(0, self.next - begun), self.next)}
-        sighted = world.sighted(self.memory.epochs().get(HERE))
-        findings = judge(saved, self.memory, sighted)
-        self.memory = remember(self.memory, saved, sighted, findings)
-        if verdict(findings) in (None, Weight.NOTE):
-            self.looked, self.seen = dict(self.read), {offset: name for offset, (_, name) in enumerate(world.records)}
+    def check(self, log: SimulatedLog, uncommitted: int = 0) -> tuple[OffsetFinding, ...]:
+        """Check the offsets while the last `uncommitted` records are in a batch that is not committed."""
+        saved = {PARTITION: PartitionPosition(max(0, self.next - uncommitted), self.next)}
+        snapshot = log.snapshot(self.last_known.leader_epochs().get(PARTITION))
+        findings = check_offsets(saved, self.last_known, snapshot)
+        self.last_known = update_last_known(self.last_known, saved, snapshot, findings)
+        if worst_severity(findings) in (None, Severity.NOTE):
+            self.read_at_last_check = dict(self.read)
+            self.log_at_last_check = {offset: name for offset, (_, name) in enumerate(log.records)}
         return findings
 
-    def vanished(self, world: World) -> int:
-        """Not those that were deleted after they had been read."""
-        there = {name for _, name in world.records}
-        return sum(1 for name in self.read.values() if name not in there)
+    def vanished(self, log: SimulatedLog) -> int:
+        """Count records that the job has read and that a truncation removed."""
+        present = {name for _, name in log.records}
+        return sum(1 for name in self.read.values() if name not in present)
 
-    def skipped(self, world: World, start: int) -> int:
+    def skipped(self, log: SimulatedLog, start: int) -> int:
         known = set(self.read.values())
-        return sum(1 for offset, name in world.there().items() if offset < start and name not in known)
+        return sum(1 for offset, name in log.records_by_offset().items() if offset < start and name not in known)
 
-    def repeated(self, world: World, start: int) -> int:
+    def repeated(self, log: SimulatedLog, start: int) -> int:
         known = set(self.read.values())
-        return sum(1 for offset, name in world.there().items() if offset >= start and name in known)
+        return sum(1 for offset, name in log.records_by_offset().items() if offset >= start and name in known)
 
 
 counts = st.integers(0, 12)
-harmless = st.one_of(
+harmless_events = st.one_of(
     st.tuples(st.just("append"), counts), st.tuples(st.just("elect"), st.just(0)), st.tuples(st.just("read"), counts)
 )
-faults = st.tuples(st.sampled_from(["truncate", "delete", "recreate"]), st.integers(1, 20))
-anything = st.lists(st.one_of(harmless, harmless, faults, st.tuples(st.just("look"), st.just(0))), max_size=25)
+fault_events = st.tuples(st.sampled_from(["truncate", "delete", "recreate"]), st.integers(1, 20))
+check_events = st.tuples(st.just("check"), st.just(0))
+any_events = st.lists(st.one_of(harmless_events, harmless_events, fault_events, check_events), max_size=25)
 
 
-def happen(world: World, job: Job, what: str, count: int) -> World:
-    if what == "read":
-        job.read_on(world, count)
-        return world
-    return world.elect() if what == "elect" else getattr(world, what)(count)
+def apply_event(log: SimulatedLog, job: SimulatedJob, event: str, count: int) -> SimulatedLog:
+    if event == "read":
+        job.read_next(log, count)
+        return log
+    handlers: dict[str, Callable[[int], SimulatedLog]] = {
+        "append": log.append,
+        "truncate": log.truncate,
+        "delete": log.delete,
+        "recreate": log.recreate,
+    }
+    return log.elect() if event == "elect" else handlers[event](count)
 
 
-@given(st.lists(harmless, max_size=25), st.data())
+@given(st.lists(harmless_events, max_size=25), st.data())
 @settings(deadline=None)
-def test_never_finds_fault_with_a_log_that_only_grows(steps: list[tuple[str, int]], data: st.DataObject) -> None:
-    world, job = World(), Job()
-    for what, count in steps:
-        world = happen(world, job, what, count)
+def test_growing_log_never_has_a_problem(events: list[tuple[str, int]], data: st.DataObject) -> None:
+    log, job = SimulatedLog(), SimulatedJob()
+    for event, count in events:
+        log = apply_event(log, job, event, count)
         if data.draw(st.booleans()):
-            assert {finding.kind for finding in job.look(world)} <= {Kind.FIRST_SIGHT, Kind.MOVED}
+            assert {finding.kind for finding in job.check(log)} <= {FindingKind.FIRST_CHECK, FindingKind.NEW_LEADER}
 
 
-@given(anything, counts)
+@given(any_events, counts)
 @settings(max_examples=500, deadline=None)
-def test_never_lets_a_job_go_on_past_a_place_whose_record_is_not_the_one_that_was_seen_there(
-    steps: list[tuple[str, int]], begun: int
-) -> None:
-    world, job = World().append(10), Job()
-    job.look(world)
-    for what, count in [*steps, ("look", 0)]:
-        if what != "look":
-            world = happen(world, job, what, count)
+def test_job_is_stopped_if_a_record_that_it_read_was_replaced(events: list[tuple[str, int]], uncommitted: int) -> None:
+    log, job = SimulatedLog().append(10), SimulatedJob()
+    job.check(log)
+    for event, count in [*events, ("check", 0)]:
+        if event != "check":
+            log = apply_event(log, job, event, count)
             continue
-        there = {name for _, name in world.records}
-        known = job.looked | {offset: name for offset, name in job.seen.items() if offset < job.next}
-        gone = set(known.values()) - there
-        overtaken = world.earliest > max(0, job.next - begun)
-        beyond = job.next > world.latest
-        weight = verdict(job.look(world, begun))
-        if gone or overtaken:
-            assert weight is Weight.STOP
+        present = {name for _, name in log.records}
+        known = job.read_at_last_check | {offset: name for offset, name in job.log_at_last_check.items() if offset < job.next}
+        gone = set(known.values()) - present
+        deleted_unread = log.earliest > max(0, job.next - uncommitted)
+        beyond = job.next > log.latest
+        severity = worst_severity(job.check(log, uncommitted))
+        if gone or deleted_unread:
+            assert severity is Severity.STOP
             return
-        assert weight in (Weight.WAIT, Weight.STOP) or not beyond
+        assert severity in (Severity.WAIT, Severity.STOP) or not beyond
 
 
-@given(st.lists(harmless, max_size=10), faults, st.lists(harmless, max_size=6))
+@given(st.lists(harmless_events, max_size=10), fault_events, st.lists(harmless_events, max_size=6))
 @settings(max_examples=500, deadline=None)
-def test_never_tells_a_number_that_is_not_right_to_the_record(
+def test_counts_in_findings_are_exact(
     before: list[tuple[str, int]], fault: tuple[str, int], after: list[tuple[str, int]]
 ) -> None:
-    """With a look right before a fault; after it the job does not read on."""
-    world, job = World().append(10), Job()
-    for what, count in before:
-        world = happen(world, job, what, count)
-    job.look(world)
-    unread = set(world.there().values()) - set(job.read.values())
-    world = happen(world, job, *fault)
-    for what, count in after:
-        world = world if what == "read" else happen(world, job, what, count)
-    gone_unread = len(unread - set(world.there().values()))
-    for finding in job.look(world):
-        if finding.kind is Kind.FIRST_SIGHT:
+    """The offsets are checked right before a fault, and the job reads nothing after it."""
+    log, job = SimulatedLog().append(10), SimulatedJob()
+    for event, count in before:
+        log = apply_event(log, job, event, count)
+    job.check(log)
+    unread = set(log.records_by_offset().values()) - set(job.read.values())
+    log = apply_event(log, job, *fault)
+    for event, count in after:
+        log = log if event == "read" else apply_event(log, job, event, count)
+    gone_unread = len(unread - set(log.records_by_offset().values()))
+    for finding in job.check(log):
+        if finding.kind is FindingKind.FIRST_CHECK:
             continue
         if finding.vanished is not None and not finding.vanished_more:
-            assert finding.vanished == job.vanished(world)
+            assert finding.vanished == job.vanished(log)
         if finding.lost is not None:
             assert finding.lost == gone_unread
-        choices = ((job.next, finding.keep), (world.earliest, finding.from_earliest), (world.latest, finding.from_latest))
-        for start, told in choices:
-            if told is not None:
-                assert (told.skipped, told.repeated) == (job.skipped(world, start), job.repeated(world, start))
+        choices = ((job.next, finding.keep), (log.earliest, finding.from_earliest), (log.latest, finding.from_latest))
+        for start, impact in choices:
+            if impact is not None:
+                assert (impact.skipped, impact.repeated) == (job.skipped(log, start), job.repeated(log, start))
         if finding.mends is not None:
-            assert (job.skipped(world, finding.mends), job.repeated(world, finding.mends)) == (0, 0)
+            assert (job.skipped(log, finding.mends), job.repeated(log, finding.mends)) == (0, 0)
 
 
-@given(st.lists(harmless, max_size=15), st.integers(0, 14))
+@given(st.lists(harmless_events, max_size=15), st.integers(0, 14))
 @settings(deadline=None)
-def test_never_stops_a_sound_job_because_of_a_leader_that_is_behind_the_times(steps: list[tuple[str, int]], ago: int) -> None:
-    worlds, job = [World().append(10)], Job()
-    for what, count in steps:
-        worlds.append(happen(worlds[-1], job, what, count))
-    job.look(worlds[-1])
-    remembered = job.memory
-    stale = worlds[max(0, len(worlds) - 1 - ago)]
-    findings = job.look(stale)
-    assert verdict(findings) in (None, Weight.NOTE, Weight.WAIT)
-    if stale.epoch < worlds[-1].epoch and remembered.epochs():
-        assert job.memory == remembered
+def test_stale_leader_never_stops_a_healthy_job(events: list[tuple[str, int]], age: int) -> None:
+    logs, job = [SimulatedLog().append(10)], SimulatedJob()
+    for event, count in events:
+        logs.append(apply_event(logs[-1], job, event, count))
+    job.check(logs[-1])
+    before = job.last_known
+    stale = logs[max(0, len(logs) - 1 - age)]
+    findings = job.check(stale)
+    assert worst_severity(findings) in (None, Severity.NOTE, Severity.WAIT)
+    if stale.epoch < logs[-1].epoch and before.leader_epochs():
+        assert job.last_known == before
 
 
-@given(anything)
+@given(any_events)
 @settings(deadline=None)
-def test_never_remembers_what_it_has_found_wrong(steps: list[tuple[str, int]]) -> None:
-    world, job = World().append(10), Job()
-    for what, count in steps:
-        if what != "look":
-            world = happen(world, job, what, count)
+def test_last_known_state_does_not_change_while_there_is_a_problem(events: list[tuple[str, int]]) -> None:
+    log, job = SimulatedLog().append(10), SimulatedJob()
+    for event, count in events:
+        if event != "check":
+            log = apply_event(log, job, event, count)
             continue
-        remembered = job.memory
-        if verdict(job.look(world)) in (Weight.WAIT, Weight.STOP):
-            assert job.memory == remembered
+        before = job.last_known
+        if worst_severity(job.check(log)) in (Severity.WAIT, Severity.STOP):
+            assert job.last_known == before

@@ -1,111 +1,156 @@
-"""What people read."""
+"""Sentences, tables and records of findings."""
 
-from holdfast.kafka import Kind, Memory, Partition, Position, Sighted, Weight, judge, remember, table
-from holdfast.kafka.check.broker_snapshot import History, SightedPartition, SightedTopic
-from holdfast.kafka.check.last_known import Kept, RememberedPartition, RememberedTopic, kept_in
+from holdfast.kafka.check.broker_snapshot import BrokerSnapshot, EpochEndOffset, PartitionSnapshot, TopicSnapshot
+from holdfast.kafka.check.checkpoint_offsets import Partition, PartitionPosition
+from holdfast.kafka.check.findings_table import COLUMNS, detail_lines, table_row
+from holdfast.kafka.check.last_known import (
+    JobLastKnown,
+    LastKnown,
+    LastKnownPartition,
+    LastKnownTopic,
+    decode_last_known,
+    update_last_known,
+)
+from holdfast.kafka.check.offset_check import check_offsets
+from holdfast.kafka.check.offset_finding import FindingKind, Severity
 
-SAVED = {Partition("orders", 0): Position(100, 100), Partition("orders", 1): Position(50, 50)}
-MEMORY = Memory((RememberedTopic("orders", "a", (RememberedPartition(0, 100, 110, 3), RememberedPartition(1, 50, 50, 3))),))
+SAVED = {Partition("orders", 0): PartitionPosition(100, 100), Partition("orders", 1): PartitionPosition(50, 50)}
+LAST_KNOWN = LastKnown((LastKnownTopic("orders", "a", (LastKnownPartition(0, 100, 110, 3), LastKnownPartition(1, 50, 50, 3))),))
 
 
-def sighted(*partitions: SightedPartition) -> Sighted:
-    return Sighted({"orders": SightedTopic("a", dict(enumerate(partitions)))})
+def snapshot(*partitions: PartitionSnapshot) -> BrokerSnapshot:
+    return BrokerSnapshot({"orders": TopicSnapshot("a", dict(enumerate(partitions)))})
 
 
-def test_the_table_has_a_row_for_each_finding_with_what_each_choice_does() -> None:
-    findings = judge(
+def test_table_row_shows_the_impact_of_each_choice() -> None:
+    findings = check_offsets(
         SAVED,
-        MEMORY,
-        sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(58, 70, 1, 3)),
+        LAST_KNOWN,
+        snapshot(PartitionSnapshot(0, 130, 2, 4, EpochEndOffset(3, 60)), PartitionSnapshot(58, 70, 1, 3)),
     )
-    lines = table(findings).splitlines()
-    assert " ".join(lines[0].split()) == (
-        "topic partition saved earliest latest what happened lost vanished if kept from earliest from latest from"
+    regrown, retention = map(table_row, findings)
+    assert " ".join(regrown) == "orders 0 100 0 130 truncated and regrown 10+ 40 skips 40 repeats 60 skips 70 60"
+    assert " ".join(retention) == "orders 1 50 58 70 deleted by retention 8 - out of range nothing skips 12 58"
+    assert len(regrown) == len(retention) == len(COLUMNS)
+    assert detail_lines(findings[1]) == (
+        "orders-1: deleted by retention",
+        "saved 50, log from 58 to 70; lost 8, vanished -",
+        "keep: out of range; earliest: nothing; latest: skips 12; safe offset: 58",
     )
-    assert " ".join(lines[1].split()) == ("orders 0 100 0 130 truncated and regrown 10+ 40 skips 40 repeats 60 skips 70 60")
-    assert " ".join(lines[2].split()) == "orders 1 50 58 70 retention overtook 8 - out of range nothing skips 12 58"
-    assert len(lines) == 4
 
 
-def test_the_sentence_says_where_and_how_much() -> None:
-    (regrown,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 50, 1, 3)))
+def test_sentence_names_partition_offset_and_record_count() -> None:
+    (regrown,) = check_offsets(
+        SAVED, LAST_KNOWN, snapshot(PartitionSnapshot(0, 130, 2, 4, EpochEndOffset(3, 60)), PartitionSnapshot(0, 50, 1, 3))
+    )
     assert str(regrown) == (
-        "orders-0: the log was truncated at 60 by a leader that did not have the rest, and has regrown: it no longer has "
-        "40 records that the job has read, and instead of them as many that were not read"
+        "orders-0: the log was truncated at offset 60 by a leader that lacked the later records and has grown past the saved "
+        "offset: it no longer has 40 records that the job has read, and has as many unread ones in their place"
     )
 
 
-def test_a_job_that_has_read_on_since_the_last_look_is_told_only_what_is_certain() -> None:
-    saved = SAVED | {Partition("orders", 0): Position(120, 120)}
-    (regrown,) = judge(saved, MEMORY, sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 50, 1, 3)))
+def test_vanished_count_is_a_lower_bound_if_the_job_read_after_the_last_check() -> None:
+    saved = SAVED | {Partition("orders", 0): PartitionPosition(120, 120)}
+    (regrown,) = check_offsets(
+        saved, LAST_KNOWN, snapshot(PartitionSnapshot(0, 130, 2, 4, EpochEndOffset(3, 60)), PartitionSnapshot(0, 50, 1, 3))
+    )
     assert (regrown.vanished, regrown.vanished_more, regrown.mends, regrown.keep) == (40, True, None, None)
-    assert "between 40 and 60 are other ones" in regrown.sentence
+    assert "between 40 and 60 of the 60 records from offset 60 to the saved offset" in regrown.sentence
 
 
-def test_two_sources_of_one_topic_are_remembered_apart() -> None:
-    kept = Kept().with_another("file:/q", 0, MEMORY).with_another("file:/q", 1, Memory()).with_another("file:/r", 0, Memory())
-    assert kept_in(kept.encoded()) == (kept, "")
-    assert (kept.memory("file:/q", 0), kept.memory("file:/q", 1), kept.memory("file:/s", 0)) == (MEMORY, Memory(), Memory())
-    assert len(kept.with_another("file:/q", 0, Memory()).sources) == 3
+def test_two_sources_of_one_topic_have_separate_records() -> None:
+    record = (
+        JobLastKnown()
+        .with_source("file:/q", 0, LAST_KNOWN)
+        .with_source("file:/q", 1, LastKnown())
+        .with_source("file:/r", 0, LastKnown())
+    )
+    assert decode_last_known(record.encode()) == record
+    assert (record.last_known_of("file:/q", 0), record.last_known_of("file:/q", 1), record.last_known_of("file:/s", 0)) == (
+        LAST_KNOWN,
+        LastKnown(),
+        LastKnown(),
+    )
+    assert len(record.with_source("file:/q", 0, LastKnown()).sources) == 3
 
 
-def test_what_cannot_be_read_counts_as_nothing_and_is_said() -> None:
-    kept, sentence = kept_in(b"{torn")
-    assert kept == Kept() and "kafka.json holds 5 bytes that are not a record" in sentence
+def test_missing_or_unreadable_record_counts_as_empty() -> None:
+    for data in (None, b"{torn", b'{"schema":99}'):
+        assert decode_last_known(data) == JobLastKnown()
 
 
-def test_what_a_person_has_chosen_for_is_forgotten() -> None:
-    left = MEMORY.without({Partition("orders", 0)})
-    assert left.epochs() == {Partition("orders", 1): 3}
-    assert left.without({Partition("orders", 1)}) == Memory()
+def test_record_of_an_earlier_version_is_read() -> None:
+    data = (
+        b'{"schema":1,"sources":[{"location":"file:/q","number":0,"memory":{"topics":[{"name":"orders","id":"a",'
+        b'"partitions":[{"number":0,"until":100,"latest":110,"epoch":3},{"number":1,"until":50,"latest":50,"epoch":3}],'
+        b'"count":0}]}}]}'
+    )
+    assert decode_last_known(data) == JobLastKnown().with_source("file:/q", 0, LAST_KNOWN)
 
 
-def test_of_what_is_wrong_nothing_is_forgotten() -> None:
-    seen = sighted(SightedPartition(0, 130, 2, 4, History(3, 60)), SightedPartition(0, 60, 1, 5, History(3, 60)))
-    after = remember(MEMORY, SAVED, seen, judge(SAVED, MEMORY, seen))
-    assert after.topics[0].partitions == (RememberedPartition(0, 100, 110, 3), RememberedPartition(1, 50, 60, 5))
+def test_last_known_state_of_chosen_partitions_is_dropped() -> None:
+    remaining = LAST_KNOWN.without_partitions({Partition("orders", 0)})
+    assert remaining.leader_epochs() == {Partition("orders", 1): 3}
+    assert remaining.without_partitions({Partition("orders", 1)}) == LastKnown()
 
 
-def in_order(partition: int) -> SightedPartition:
-    return SightedPartition(0, (110, 50)[partition], 1, 3)
+def test_last_known_state_of_affected_partitions_is_kept() -> None:
+    now = snapshot(
+        PartitionSnapshot(0, 130, 2, 4, EpochEndOffset(3, 60)), PartitionSnapshot(0, 60, 1, 5, EpochEndOffset(3, 60))
+    )
+    after = update_last_known(LAST_KNOWN, SAVED, now, check_offsets(SAVED, LAST_KNOWN, now))
+    assert after.topics[0].partitions == (LastKnownPartition(0, 100, 110, 3), LastKnownPartition(1, 50, 60, 5))
 
 
-def test_a_leader_of_an_earlier_epoch_is_not_believed() -> None:
-    (finding,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 90, 1, 2), in_order(1)))
-    assert (finding.kind, finding.weight) == (Kind.STALE_LEADER, Weight.WAIT)
+def healthy(partition: int) -> PartitionSnapshot:
+    return PartitionSnapshot(0, (110, 50)[partition], 1, 3)
 
 
-def test_a_leader_that_has_not_told_its_history_is_asked_again() -> None:
-    for history in (None, History(2, 110)):
-        (finding,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 120, 1, 4, history), in_order(1)))
-        assert (finding.kind, finding.weight) == (Kind.UNANSWERED, Weight.WAIT)
+def test_leader_of_an_earlier_epoch_is_stale() -> None:
+    (finding,) = check_offsets(SAVED, LAST_KNOWN, snapshot(PartitionSnapshot(0, 90, 1, 2), healthy(1)))
+    assert (finding.kind, finding.weight) == (FindingKind.STALE_LEADER, Severity.WAIT)
 
 
-def test_an_offset_beyond_the_end_may_pass_whoever_leads() -> None:
-    for epoch, history in ((3, None), (4, History(3, 110))):
-        (finding,) = judge(SAVED, MEMORY, sighted(SightedPartition(0, 99, 1, epoch, history), in_order(1)))
-        assert (finding.kind, finding.weight, finding.vanished, finding.keep) == (Kind.BEYOND_END, Weight.WAIT, 1, None)
-    assert judge(SAVED, MEMORY, sighted(SightedPartition(0, 100, 1, 3), in_order(1))) == ()
+def test_new_leader_without_the_end_of_the_epoch_is_asked_again() -> None:
+    for epoch_end in (None, EpochEndOffset(2, 110)):
+        (finding,) = check_offsets(SAVED, LAST_KNOWN, snapshot(PartitionSnapshot(0, 120, 1, 4, epoch_end), healthy(1)))
+        assert (finding.kind, finding.weight) == (FindingKind.HISTORY_UNKNOWN, Severity.WAIT)
 
 
-def test_a_batch_that_was_begun_must_be_there_as_a_whole() -> None:
-    saved = SAVED | {Partition("orders", 0): Position(80, 100)}
-    regrown, longer = SightedPartition(0, 130, 2, 4, History(3, 90)), SightedPartition(0, 130, 2, 4, History(3, 100))
-    (finding,) = judge(saved, MEMORY, sighted(regrown, in_order(1)))
-    assert (finding.kind, finding.weight, finding.vanished) == (Kind.REGROWN, Weight.STOP, 10)
-    assert "10 records that the job has read or begun to read" in finding.sentence
-    (finding,) = judge(saved, MEMORY, sighted(longer, in_order(1)))
-    assert (finding.kind, finding.weight) == (Kind.TRUNCATED_AHEAD, Weight.NOTE)
+def test_offset_beyond_the_end_waits_under_any_leader() -> None:
+    for epoch, epoch_end in ((3, None), (4, EpochEndOffset(3, 110))):
+        (finding,) = check_offsets(SAVED, LAST_KNOWN, snapshot(PartitionSnapshot(0, 99, 1, epoch, epoch_end), healthy(1)))
+        assert (finding.kind, finding.weight, finding.vanished, finding.keep) == (
+            FindingKind.BEYOND_END,
+            Severity.WAIT,
+            1,
+            None,
+        )
+    assert check_offsets(SAVED, LAST_KNOWN, snapshot(PartitionSnapshot(0, 100, 1, 3), healthy(1))) == ()
 
 
-def test_a_partition_that_the_job_found_before_the_guard_did_is_told_of_once() -> None:
-    one, two = SightedPartition(0, 110, 1, 3), SightedPartition(0, 50, 1, 3)
+def test_all_records_of_a_planned_batch_must_exist() -> None:
+    saved = SAVED | {Partition("orders", 0): PartitionPosition(80, 100)}
+    regrown, longer = (
+        PartitionSnapshot(0, 130, 2, 4, EpochEndOffset(3, 90)),
+        PartitionSnapshot(0, 130, 2, 4, EpochEndOffset(3, 100)),
+    )
+    (finding,) = check_offsets(saved, LAST_KNOWN, snapshot(regrown, healthy(1)))
+    assert (finding.kind, finding.weight, finding.vanished) == (FindingKind.REGROWN, Severity.STOP, 10)
+    assert "10 records that the job has read or started to read" in finding.sentence
+    (finding,) = check_offsets(saved, LAST_KNOWN, snapshot(longer, healthy(1)))
+    assert (finding.kind, finding.weight) == (FindingKind.TRUNCATED_AHEAD, Severity.NOTE)
+
+
+def test_partition_that_the_job_found_first_is_reported_once() -> None:
+    one, two = PartitionSnapshot(0, 110, 1, 3), PartitionSnapshot(0, 50, 1, 3)
     first = {Partition("orders", 0): SAVED[Partition("orders", 0)]}
-    known = remember(Memory(), first, sighted(one), ())
+    known = update_last_known(LastKnown(), first, snapshot(one), ())
     assert known.topics[0].count == 1
-    (added,) = judge(SAVED, known, sighted(one, two))[-1:]
-    assert (added.kind, added.weight, added.partition) == (Kind.ADDED, Weight.NOTE, 1)
-    later = remember(known, SAVED, sighted(one, two), (added,))
-    assert Kind.ADDED not in [finding.kind for finding in judge(SAVED, later, sighted(one, two))]
-    forgotten = later.without({Partition("orders", 1)})  # as after a choice: it is not new for that
-    assert Kind.ADDED not in [finding.kind for finding in judge(SAVED, forgotten, sighted(one, two))]
+    (added,) = check_offsets(SAVED, known, snapshot(one, two))[-1:]
+    assert (added.kind, added.weight, added.partition) == (FindingKind.PARTITION_ADDED, Severity.NOTE, 1)
+    later = update_last_known(known, SAVED, snapshot(one, two), (added,))
+    assert FindingKind.PARTITION_ADDED not in [finding.kind for finding in check_offsets(SAVED, later, snapshot(one, two))]
+    # As after an operator's choice: it does not make the partition new.
+    reset = later.without_partitions({Partition("orders", 1)})
+    assert FindingKind.PARTITION_ADDED not in [finding.kind for finding in check_offsets(SAVED, reset, snapshot(one, two))]

@@ -1,4 +1,4 @@
-"""The process beside a driver, as a driver talks to it: real brokers, and a checkpoint as Spark writes it."""
+"""Kafka monitor process with real brokers and a checkpoint in Spark's format. The test plays the driver."""
 
 import json
 import os
@@ -6,26 +6,26 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.kafka.check.checkpoint_offsets import positions
-from holdfast.kafka.check.operator_choice import Choice, choose, encoded, lost_in
-from holdfast.storage import KAFKA_CHOICE, KAFKA_LOST, Checkpoints, Claims
+from holdfast.kafka.check.checkpoint_offsets import Partition, PartitionPosition, read_positions
+from holdfast.kafka.check.operator_choice import OffsetChoice, choose_for_source, decode_park_findings, encode_record
+from holdfast.storage import KAFKA_CHOICE_FILE, KAFKA_PARK_FINDINGS_FILE, Checkpoints, Claims
 from tests.harness.kafka.brokers import Brokers
 from tests.harness.kafka.topic import SETTLE_S, Topic
-from tests.harness.waiting import eventually
+from tests.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-SAID_S = 30.0
+ANSWER_TIMEOUT_S = 30.0
 
 
-class Place:
-    """A job's checkpoint with one query in it, and its control directory."""
+class JobFolder:
+    """Checkpoint of a job with one query, and its control directory."""
 
     def __init__(self, directory: Path) -> None:
         self.storage = directory
@@ -44,56 +44,75 @@ class Place:
         if committed:
             (self.checkpoint / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    def next(self, topic: Topic) -> dict[int, int]:
-        standing = Checkpoints(str(self.checkpoint)).standing()
-        assert standing is not None
-        saved = positions(standing.query, 0, standing.first(0)) or {}
-        return {partition.number: position.next for partition, position in saved.items() if partition.topic == topic.name}
+    def positions(self) -> dict[Partition, PartitionPosition]:
+        query = Checkpoints(str(self.checkpoint)).read_position()
+        assert query is not None
+        return read_positions(query.query, 0, query.starting_offsets(0)) or {}
 
-    def words(self) -> dict[str, Any]:
+    def next_offsets(self, topic: Topic) -> dict[int, int]:
+        return {
+            partition.number: position.next_offset
+            for partition, position in self.positions().items()
+            if partition.topic == topic.name
+        }
+
+    def choose_earliest(self) -> None:
+        """Record the operator's choice "earliest" for the findings that parked the job."""
+        parked = decode_park_findings(self.claims.read_metadata(KAFKA_PARK_FINDINGS_FILE))
+        assert parked is not None
+        chosen = choose_for_source(parked.sources[0], self.positions(), "earliest")
+        self.claims.write_metadata(KAFKA_CHOICE_FILE, encode_record(OffsetChoice("ann@host", "earliest", 0.0, "s1", (chosen,))))
+
+    def status(self) -> dict[str, Any]:
         file = self.control / "kafka.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+        status: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        return status
 
     @property
     def claims(self) -> Claims:
         return Claims(str(self.checkpoint))
 
 
-class Talk:
-    def __init__(self, place: Place, **variables: str) -> None:
-        told = {
+class MonitorProcess:
+    def __init__(self, folder: JobFolder, **variables: str) -> None:
+        environment = {
             "HOLDFAST_JOB": "j1",
-            "HOLDFAST_STORAGE": str(place.storage),
-            "HOLDFAST_CHECKPOINT": str(place.checkpoint),
-            "HOLDFAST_CONTROL": str(place.control),
+            "HOLDFAST_STORAGE": str(folder.storage),
+            "HOLDFAST_CHECKPOINT": str(folder.checkpoint),
+            "HOLDFAST_CONTROL": str(folder.control),
             "HOLDFAST_KAFKA_CHECK": "1s",
             **variables,
         }
-        self._place = place
+        self._folder = folder
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "holdfast.kafka.monitor"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **told},
+            env={**os.environ, **environment},
         )
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
-    def guard(self, topic: Topic, *, gate: bool = True, **options: str) -> None:
-        own = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name, **options}
-        query = {"location": str(self._place.checkpoint), "label": "q", "sources": [{"number": 0, "folder": 0, "options": own}]}
-        self.say(guard=query, gate=gate)
+    def watch(self, topic: Topic, options: Mapping[str, str] | None = None) -> None:
+        source_options = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name, **(options or {})}
+        query = {
+            "location": str(self._folder.checkpoint),
+            "label": "q",
+            "sources": [{"number": 0, "folder": 0, "options": source_options}],
+        }
+        self.send(guard=query, gate=True)
 
-    def hear(self, within_s: float = SAID_S) -> dict[str, Any]:
+    def receive(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
         assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], within_s)[0], "it says something"
-        heard: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return heard
+        assert select.select([self.process.stdout], [], [], timeout_s)[0], "an answer within the timeout"
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
 
-    def silent(self, for_s: float) -> bool:
+    def is_silent(self, for_s: float) -> bool:
+        assert self.process.stdout is not None
         return not select.select([self.process.stdout], [], [], for_s)[0]
 
     def end(self) -> None:
@@ -107,161 +126,167 @@ class Talk:
             self.process.stdout.close()
 
 
-Start = Callable[..., Talk]
+StartMonitor = Callable[..., MonitorProcess]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def folder(tmp_path: Path) -> JobFolder:
+    return JobFolder(tmp_path)
 
 
 @pytest.fixture
-def talk(place: Place) -> Iterator[Start]:
-    started: list[Talk] = []
+def start_monitor(folder: JobFolder) -> Iterator[StartMonitor]:
+    started: list[MonitorProcess] = []
 
-    def begin(**variables: str) -> Talk:
-        started.append(talk := Talk(place, **variables))
-        return talk
+    def start(**variables: str) -> MonitorProcess:
+        started.append(MonitorProcess(folder, **variables))
+        return started[-1]
 
-    yield begin
+    yield start
     for each in started:
         each.end()
 
 
-def written(brokers: Brokers, count: int) -> Topic:
+def create_topic(brokers: Brokers, count: int) -> Topic:
     topic = Topic(brokers)
     topic.create([1, 2])
     topic.write(count)
     return topic
 
 
-def test_a_query_without_a_checkpoint_may_start_and_is_watched_from_then_on(kraft: Brokers, place: Place, talk: Start) -> None:
-    topic = written(kraft, 100)
-    sentry = talk()
-    sentry.guard(topic)
-    assert sentry.hear() == {"go": str(place.checkpoint)}
-    place.commit(0, {topic.name: {"0": 60}})
-    eventually(lambda: place.words().get("lag") == [{topic.name: {"0": 40}}], SAID_S, "its lag is told")
-    assert place.words()["note"] == "", "what it has begun itself is no first sight"
+def test_query_without_a_checkpoint_starts_and_is_checked_later(
+    kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor
+) -> None:
+    topic = create_topic(kraft, 100)
+    monitor = start_monitor()
+    monitor.watch(topic)
+    assert monitor.receive() == {"go": str(folder.checkpoint)}
+    folder.commit(0, {topic.name: {"0": 60}})
+    wait_until(lambda: folder.status().get("lag") == [{topic.name: {"0": 40}}], ANSWER_TIMEOUT_S, "the lag is reported")
+    assert folder.status()["note"] == "", "a query that this attempt started has no FIRST_CHECK note"
     topic.delete_records(80)
-    parked = sentry.hear()
-    assert parked["park"] == str(place.checkpoint)
+    parked = monitor.receive()
+    assert parked["park"] == str(folder.checkpoint)
     assert "20 records deleted before the job read them" in parked["sentence"]
 
 
-def test_offsets_in_order_may_start_and_what_is_wrong_is_told_to_the_record(kraft: Brokers, place: Place, talk: Start) -> None:
-    topic = written(kraft, 100)
-    place.commit(0, {topic.name: {"0": 60}})
-    sentry = talk()
-    sentry.guard(topic)
-    assert "go" in sentry.hear()
-    sentry.end()
+def test_valid_offsets_start_and_invalid_offsets_are_counted_exactly(
+    kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor
+) -> None:
+    topic = create_topic(kraft, 100)
+    folder.commit(0, {topic.name: {"0": 60}})
+    monitor = start_monitor()
+    monitor.watch(topic)
+    assert "go" in monitor.receive()
+    monitor.end()
     topic.delete_records(70)
-    again = talk()
-    again.guard(topic)
-    assert "10 records deleted" in again.hear()["sentence"]
-    lost = lost_in(place.claims.note(KAFKA_LOST))
-    assert lost is not None
-    (finding,) = lost.findings
+    again = start_monitor()
+    again.watch(topic)
+    assert "10 records deleted" in again.receive()["sentence"]
+    parked_findings = decode_park_findings(folder.claims.read_metadata(KAFKA_PARK_FINDINGS_FILE))
+    assert parked_findings is not None
+    (finding,) = parked_findings.all_findings
     assert (finding.saved, finding.earliest, finding.latest, finding.lost) == (60, 70, 100, 10)
 
 
-def test_what_a_person_chose_takes_effect_before_the_query_starts_and_is_told(
-    kraft: Brokers, place: Place, talk: Start
+def test_choice_is_applied_and_reported_before_the_query_starts(
+    kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor
 ) -> None:
-    topic = written(kraft, 100)
-    place.commit(0, {topic.name: {"0": 30}})
-    place.commit(1, {topic.name: {"0": 60}}, committed=False)
+    topic = create_topic(kraft, 100)
+    folder.commit(0, {topic.name: {"0": 30}})
+    folder.commit(1, {topic.name: {"0": 60}}, committed=False)
     topic.delete_records(70)
-    first = talk()
-    first.guard(topic)
-    assert "park" in first.hear()
-    lost = lost_in(place.claims.note(KAFKA_LOST))
-    standing = Checkpoints(str(place.checkpoint)).standing()
-    assert lost is not None and standing is not None
-    chosen = choose(lost.sources[0], positions(standing.query, 0, standing.first(0)) or {}, "earliest")
-    place.claims.leave_note(KAFKA_CHOICE, encoded(Choice("ann@host", "earliest", 0.0, "s1", (chosen,))))
+    first = start_monitor()
+    first.watch(topic)
+    assert "park" in first.receive()
+    folder.choose_earliest()
     first.end()
-    (place.checkpoint / "offsets" / ".0.crc").write_text("of what it was")
-    again = talk()
-    again.guard(topic)
-    assert "go" in again.hear()
-    assert place.next(topic) == {0: 70}
-    assert not (place.checkpoint / "offsets" / ".0.crc").exists()
-    assert json.loads((place.checkpoint / "offsets" / "1").read_text().split("\n")[2]) == {topic.name: {"0": 70}}
-    eventually(lambda: "ann@host chose 'earliest'" in place.words().get("note", ""), SAID_S, "it is told")
-    assert place.claims.note(KAFKA_CHOICE) is None and place.claims.note(KAFKA_LOST) is None
+    (folder.checkpoint / "offsets" / ".0.crc").write_text("outdated")
+    again = start_monitor()
+    again.watch(topic)
+    assert "go" in again.receive()
+    assert folder.next_offsets(topic) == {0: 70}
+    assert not (folder.checkpoint / "offsets" / ".0.crc").exists()
+    assert json.loads((folder.checkpoint / "offsets" / "1").read_text().split("\n")[2]) == {topic.name: {"0": 70}}
+    wait_until(
+        lambda: "ann@host chose 'earliest'" in folder.status().get("note", ""), ANSWER_TIMEOUT_S, "the choice is reported"
+    )
+    assert (
+        folder.claims.read_metadata(KAFKA_CHOICE_FILE) is None and folder.claims.read_metadata(KAFKA_PARK_FINDINGS_FILE) is None
+    )
 
 
-def test_a_choice_for_offsets_that_have_moved_since_is_refused(kraft: Brokers, place: Place, talk: Start) -> None:
-    topic = written(kraft, 100)
-    place.commit(0, {topic.name: {"0": 30}})
+def test_outdated_choice_is_refused(kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor) -> None:
+    topic = create_topic(kraft, 100)
+    folder.commit(0, {topic.name: {"0": 30}})
     topic.delete_records(70)
-    first = talk()
-    first.guard(topic)
-    assert "park" in first.hear()
-    lost = lost_in(place.claims.note(KAFKA_LOST))
-    standing = Checkpoints(str(place.checkpoint)).standing()
-    assert lost is not None and standing is not None
-    chosen = choose(lost.sources[0], positions(standing.query, 0, standing.first(0)) or {}, "earliest")
-    place.claims.leave_note(KAFKA_CHOICE, encoded(Choice("ann@host", "earliest", 0.0, "s1", (chosen,))))
-    place.commit(1, {topic.name: {"0": 40}})
-    again = talk()
-    again.guard(topic)
-    assert "choose again" in again.hear()["sentence"]
+    first = start_monitor()
+    first.watch(topic)
+    assert "park" in first.receive()
+    folder.choose_earliest()
+    folder.commit(1, {topic.name: {"0": 40}})
+    again = start_monitor()
+    again.watch(topic)
+    assert "choose again" in again.receive()["sentence"]
 
 
-def test_brokers_that_are_away_are_waited_for_and_the_note_stays_the_same(kraft: Brokers, place: Place, talk: Start) -> None:
-    topic = written(kraft, 10)
-    place.commit(0, {topic.name: {"0": 10}})
+def test_unreachable_brokers_wait_with_an_unchanged_note(
+    kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor
+) -> None:
+    topic = create_topic(kraft, 10)
+    folder.commit(0, {topic.name: {"0": 10}})
     for broker in kraft.brokers:
         broker.kill()
-    sentry = talk()
-    sentry.guard(topic)
-    note = eventually(lambda: place.words().get("note"), SAID_S, "it says what it waits for")
-    assert note.startswith("it waits for Kafka before it starts: ")
-    seen = {note}
+    monitor = start_monitor()
+    monitor.watch(topic)
+    note = wait_until(lambda: folder.status().get("note"), ANSWER_TIMEOUT_S, "the note names the reason")
+    assert note.startswith("waiting for Kafka before the query starts: ")
+    notes = {note}
     until = time.monotonic() + 5
     while time.monotonic() < until:
-        seen.add(place.words()["note"])
+        notes.add(folder.status()["note"])
         time.sleep(0.1)
-    assert seen == {note} and sentry.silent(0)
-    sentry.say(why=True)
-    assert sentry.hear()["why"]["verdict"] == "wait"
-    kraft.mend()
-    assert "go" in sentry.hear(SETTLE_S)
-    eventually(
-        lambda: place.words()["note"].startswith("Kafka is in order again, after: "), SAID_S, "that it has passed is told"
+    assert notes == {note} and monitor.is_silent(0)
+    monitor.send(why=True)
+    assert monitor.receive()["why"]["verdict"] == "wait"
+    kraft.restore()
+    assert "go" in monitor.receive(SETTLE_S)
+    wait_until(
+        lambda: folder.status()["note"].startswith("Kafka is healthy again, after: "),
+        ANSWER_TIMEOUT_S,
+        "the note says that Kafka is healthy again",
     )
 
 
-def test_an_offset_beyond_the_end_parks_when_the_grace_time_is_over(kraft: Brokers, place: Place, talk: Start) -> None:
-    topic = written(kraft, 10)
-    place.commit(0, {topic.name: {"0": 25}})
-    sentry = talk(HOLDFAST_KAFKA_GRACE="3s")
-    sentry.guard(topic)
-    assert "15 records beyond the end" in sentry.hear()["sentence"]
-
-
-def test_options_that_the_guard_cannot_live_with_are_refused_and_no_value_is_told(
-    kraft: Brokers, place: Place, talk: Start
+def test_offset_beyond_the_end_parks_after_the_grace_period(
+    kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor
 ) -> None:
-    topic = written(kraft, 1)
-    sentry = talk()
-    sentry.guard(topic, failOnDataLoss="false")
-    assert "failOnDataLoss=false" in sentry.hear()["sentence"]
+    topic = create_topic(kraft, 10)
+    folder.commit(0, {topic.name: {"0": 25}})
+    monitor = start_monitor(HOLDFAST_KAFKA_GRACE="3s")
+    monitor.watch(topic)
+    assert "15 records beyond the end" in monitor.receive()["sentence"]
+
+
+def test_unsafe_options_are_refused_without_their_values(
+    kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor
+) -> None:
+    topic = create_topic(kraft, 1)
+    monitor = start_monitor()
+    monitor.watch(topic, {"failOnDataLoss": "false"})
+    assert "failOnDataLoss=false" in monitor.receive()["sentence"]
     secret = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='hush';"
-    sentry.guard(
-        topic, **{"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI", "kafka.sasl.jaas.config": secret}
+    monitor.watch(
+        topic, {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI", "kafka.sasl.jaas.config": secret}
     )
-    told = sentry.hear()
-    assert "kafka.sasl.mechanism" in told["sentence"] and "hush" not in json.dumps(told)
+    answer = monitor.receive()
+    assert "kafka.sasl.mechanism" in answer["sentence"] and "hush" not in json.dumps(answer)
 
 
-def test_a_choice_that_is_noise_is_refused(kraft: Brokers, place: Place, talk: Start) -> None:
-    topic = written(kraft, 10)
-    place.commit(0, {topic.name: {"0": 10}})
-    place.claims.leave_note(KAFKA_CHOICE, b"noise")
-    sentry = talk()
-    sentry.guard(topic)
-    assert "choose again" in sentry.hear()["sentence"]
+def test_unreadable_choice_is_refused(kraft: Brokers, folder: JobFolder, start_monitor: StartMonitor) -> None:
+    topic = create_topic(kraft, 10)
+    folder.commit(0, {topic.name: {"0": 10}})
+    folder.claims.write_metadata(KAFKA_CHOICE_FILE, b"noise")
+    monitor = start_monitor()
+    monitor.watch(topic)
+    assert "choose again" in monitor.receive()["sentence"]

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.log import configure
+from holdfast.log import configure_logging
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Spec
-from holdfast.node.cds_keeper import Archivist
-from holdfast.runner.cds.archive import Archives, java_options
-from holdfast.runner.driver_command import Command, Supplies
-from holdfast.runner.lease import Run
+from holdfast.node.cds_keeper import CdsKeeper
+from holdfast.runner.cds.archive import ArchiveDirectory, java_options
+from holdfast.runner.execution.driver_command import DriverCommand, NodeResources
+from holdfast.runner.lease import AttemptAssignment
 from holdfast.storage import open_storage
-from tests.harness.waiting import eventually, soon
+from tests.harness.waiting import wait_until, wait_until_async
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -40,18 +40,18 @@ def archiving(directory: Path, *options: str) -> "subprocess.Popen[str]":
 
 
 @pytest.fixture(scope="module")
-def archives(tmp_path_factory: pytest.TempPathFactory) -> Archives:
-    """With a space in its path, because people have such directories. Made without stepping back: others may be at work."""
+def archives(tmp_path_factory: pytest.TempPathFactory) -> ArchiveDirectory:
+    """Archive directory with a space in its path, built at normal priority because other tests use the CPU."""
     directory = tmp_path_factory.mktemp("the archives")
     process = archiving(directory, "--at-once")
     _, said = process.communicate(timeout=MAKE_S)
     log = directory / "making.log"
     assert process.returncode == 0, said + (log.read_text() if log.exists() else "")
-    return Archives(directory)
+    return ArchiveDirectory(directory)
 
 
-def driver(archives: Archives, tmp_path: Path, *java: str) -> tuple[str, list[str]]:
-    """What a driver prints, and where its Java took its classes from."""
+def driver(archives: ArchiveDirectory, tmp_path: Path, *java: str) -> tuple[str, list[str]]:
+    """Return the output of a driver, and the log lines about the origin of its classes."""
     loaded = tmp_path / "loaded"
     (tmp_path / "storage").mkdir()
     storage = open_storage(str(tmp_path / "storage"))
@@ -59,13 +59,13 @@ def driver(archives: Archives, tmp_path: Path, *java: str) -> tuple[str, list[st
     own = " ".join([*java, shlex.quote(f"-Xlog:class+load:file={loaded}")])
     conf = (("spark.master", "local[1]"), ("spark.driver.extraJavaOptions", own))
     spec = Spec("words", "job.py", storage.put(tmp_path / "job.py"), conf=conf)
-    run = Run(JobId("j1"), Attempt(1), NodeId("n1"), "nonce")
-    command = Command(run, spec, tmp_path / "attempt", storage, supplies=Supplies(archives=archives))
-    command.fetch()
+    run = AttemptAssignment(JobId("j1"), Attempt(1), NodeId("n1"), "nonce")
+    command = DriverCommand(run, spec, tmp_path / "attempt", storage, resources=NodeResources(cds_archives=archives))
+    command.fetch_code()
     done = subprocess.run(
-        command.line,
-        env=command.environment(os.environ),
-        cwd=command.work,
+        command.arguments,
+        env=command.build_environment(os.environ),
+        cwd=command.work_directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -80,15 +80,15 @@ def shared(loaded: list[str]) -> int:
     return sum("shared objects file (top)" in line for line in loaded)
 
 
-def test_a_driver_takes_most_of_its_classes_from_the_archive(archives: Archives, tmp_path: Path) -> None:
+def test_driver_loads_most_classes_from_the_archive(archives: ArchiveDirectory, tmp_path: Path) -> None:
     said, loaded = driver(archives, tmp_path)
-    # The rest is Java's own archive, and what is only made while a program runs.
+    # The other classes come from Java's own archive or are generated at run time.
     assert shared(loaded) > len(loaded) * 0.5, f"{shared(loaded)} of {len(loaded)}"
     assert "cds" not in said.lower() and "archive" not in said.lower(), said
 
 
-def test_a_driver_whose_class_path_differs_starts_without_a_word(archives: Archives, tmp_path: Path) -> None:
-    file = archives.find(os.environ)
+def test_driver_with_another_class_path_starts_without_a_message(archives: ArchiveDirectory, tmp_path: Path) -> None:
+    file = archives.find_usable(os.environ)
     assert file is not None
     elsewhere = tmp_path / "elsewhere.jar"
     shutil.copy(next(Path(line) for line in class_path() if "slf4j" in line), elsewhere)
@@ -103,18 +103,18 @@ def class_path() -> Iterator[str]:
     return map(str, (Path(pyspark.__file__).parent / "jars").iterdir())
 
 
-def test_an_archive_that_is_there_is_not_made_again(archives: Archives) -> None:
+def test_existing_archive_is_not_built_again(archives: ArchiveDirectory) -> None:
     before = [(file.name, file.stat().st_mtime_ns) for file in archives.directory.glob("*.jsa")]
     process = archiving(archives.directory)
     assert process.communicate(timeout=MAKE_S)[1] == ""
     assert [(file.name, file.stat().st_mtime_ns) for file in archives.directory.glob("*.jsa")] == before
 
 
-# When the process that makes it ends
+# Death of the build process
 
 
-def at_work_in(directory: Path) -> list[int]:
-    """Every process whose current directory is there, and has not ended."""
+def processes_in(directory: Path) -> list[int]:
+    """Return the pids of all live processes whose current directory is below `directory`."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -129,25 +129,27 @@ def is_java(pid: int) -> bool:
     return False
 
 
-def test_a_maker_that_is_killed_takes_everything_with_it_and_leaves_no_archive(tmp_path: Path) -> None:
+def test_killed_build_leaves_no_process_and_no_archive(tmp_path: Path) -> None:
     process = archiving(tmp_path / "archives", "--at-once")
-    eventually(lambda: any(map(is_java, at_work_in(tmp_path))), MAKE_S, "Java is at work")
+    wait_until(lambda: any(map(is_java, processes_in(tmp_path))), MAKE_S, "Java is at work")
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    eventually(lambda: not at_work_in(tmp_path), 60, "all are gone")
-    assert Archives(tmp_path / "archives").find(os.environ) is None
+    wait_until(lambda: not processes_in(tmp_path), 60, "all are gone")
+    assert ArchiveDirectory(tmp_path / "archives").find_usable(os.environ) is None
 
 
-def test_a_node_that_ends_takes_the_maker_with_it(tmp_path: Path) -> None:
+def test_build_ends_with_its_node(tmp_path: Path) -> None:
     async def test() -> set[int]:
-        archivist = Archivist(tmp_path / "archives", tmp_path / "attempts", configure(component="test"), settle_s=0)
+        archivist = CdsKeeper(
+            tmp_path / "archives", tmp_path / "attempts", configure_logging(component="test"), start_delay_s=0
+        )
         running = asyncio.ensure_future(archivist.run())
-        await soon(lambda: at_work_in(tmp_path), MAKE_S, "the rehearsal is at work")
-        priorities = {os.getpriority(os.PRIO_PROCESS, pid) for pid in at_work_in(tmp_path)}
+        await wait_until_async(lambda: processes_in(tmp_path), MAKE_S, "the rehearsal is at work")
+        priorities = {os.getpriority(os.PRIO_PROCESS, pid) for pid in processes_in(tmp_path)}
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         return priorities
 
     priorities = asyncio.run(test())
-    eventually(lambda: not at_work_in(tmp_path), 60, "all are gone")
+    wait_until(lambda: not processes_in(tmp_path), 60, "all are gone")
     assert priorities == {19}

@@ -1,4 +1,4 @@
-"""The watchdog, spoken to over its socket. The test is the runner; the drivers are small programs."""
+"""Watchdog process, controlled through its socket. The test plays the runner; the drivers are small programs."""
 
 import contextlib
 import json
@@ -12,14 +12,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog import process_tree
-from tests.harness.waiting import eventually
+from tests.harness.waiting import wait_until
 
 TRIES = 5
-"""Where something is to happen at once. A busy machine spoils some of them; what is wrong is late each time."""
+"""Number of tries for time-critical tests: on a busy machine some fail, but a defect makes all of them fail."""
 LONG_S = 600.0
 
 HEAVY = ("asyncio", "subprocess", "logging", "socket", "typing", "dataclasses", "inspect", "pathlib", "structlog", "kazoo")
@@ -34,7 +36,7 @@ if os.fork() == 0:
 else:
     print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)
 """
-"""Says when it ends."""
+"""Program that writes the time of its end."""
 
 
 def now() -> float:
@@ -45,8 +47,8 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-class Watched:
-    """A watchdog, and the runner's end of its socket."""
+class WatchdogProcess:
+    """Watchdog with the runner's end of its socket."""
 
     def __init__(self, directory: Path, *, stuffed: bool = False, runner: int | None = None) -> None:
         self.nonce = secrets.token_hex(8)
@@ -65,21 +67,21 @@ class Watched:
             )
         self._received = b""
 
-    def say(self, **message: object) -> None:
+    def send(self, **message: object) -> None:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def order(self, *command: str) -> dict[str, object]:
+    def spawn_request(self, *command: str) -> dict[str, object]:
         return {
             "command": command,
-            "environment": {**os.environ, process_tree.VARIABLE: self.nonce},
+            "environment": {**os.environ, NONCE: self.nonce},
             "directory": str(self._directory),
         }
 
     def start(self, *command: str, **changes: object) -> None:
-        self.say(start={**self.order(*command), **changes})
+        self.send(start={**self.spawn_request(*command), **changes})
 
-    def hear(self, kind: str, within_s: float = 30) -> object:
-        """The next message, which must be of this kind."""
+    def receive(self, kind: str, within_s: float = 30) -> object:
+        """Return the content of the next message, which must be of this kind."""
         deadline = time.monotonic() + within_s
         while b"\n" not in self._received:
             assert select.select([self.socket], [], [], max(0.0, deadline - time.monotonic()))[0], f"no {kind}"
@@ -94,230 +96,232 @@ class Watched:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         self.process.send_signal(signal.SIGSTOP)
-        eventually(lambda: state_of(self.process.pid) == "T", within_s=30, what="the watchdog stands still")
+        wait_until(lambda: state_of(self.process.pid) == "T", within_s=30, what="the watchdog stands still")
         try:
             yield
         finally:
             self.process.send_signal(signal.SIGCONT)
 
     def pids(self) -> list[int]:
-        return [process.pid for process in process_tree.living(self.nonce)]
+        return [process.pid for process in process_tree.list_processes(self.nonce)]
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.socket.close()
         try:
             assert self.process.wait(30) == 0, self.log.read_text()
         finally:
             self.process.kill()
             self.process.wait()
-            assert process_tree.kill(self.nonce) == []
+            assert process_tree.kill_tree(self.nonce) == []
 
 
 @pytest.fixture
-def watch(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
-    started: list[Watched] = []
+def watch(tmp_path: Path) -> Iterator[Callable[..., WatchdogProcess]]:
+    started: list[WatchdogProcess] = []
 
-    def begin(*, deadline_s: float | None = LONG_S, **options: bool) -> Watched:
-        started.append(watched := Watched(tmp_path, **options))  # type: ignore[arg-type]
+    def begin(*, deadline_s: float | None = LONG_S, **options: Any) -> WatchdogProcess:
+        started.append(watchdog := WatchdogProcess(tmp_path, **options))
         if not options:
-            watched.hear("ready")
+            watchdog.receive("ready")
         if deadline_s is not None:
-            watched.say(deadline=now() + deadline_s)
-        return watched
+            watchdog.send(deadline=now() + deadline_s)
+        return watchdog
 
     yield begin
-    for watched in started:
-        watched.end()
+    for watchdog in started:
+        watchdog.kill()
 
 
-Watch = Callable[..., Watched]
+Watch = Callable[..., WatchdogProcess]
 
 
-def test_a_driver_is_started_and_its_end_is_told(watch: Watch) -> None:
-    watched = watch()
-    watched.start("sh", "-c", "echo out; echo err >&2; exit 7")
-    started = watched.hear("started")
+def test_start_and_exit_of_a_driver_are_reported(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.start("sh", "-c", "echo out; echo err >&2; exit 7")
+    started = watchdog.receive("started")
     assert isinstance(started, int)
-    status = watched.hear("exited")
+    status = watchdog.receive("exited")
     assert isinstance(status, int)
     assert os.waitstatus_to_exitcode(status) == 7
-    assert watched.hear("ending") == "the driver has ended"
-    assert watched.hear("empty") is True
-    assert watched.process.wait(30) == 0
-    assert watched.log.read_text() == "out\nerr\n"
+    assert watchdog.receive("ending") == "the driver has ended"
+    assert watchdog.receive("empty") is True
+    assert watchdog.process.wait(30) == 0
+    assert watchdog.log.read_text() == "out\nerr\n"
 
 
-def test_a_driver_has_a_session_of_its_own_and_no_other_descriptors(watch: Watch) -> None:
-    watched = watch()
-    watched.start("sh", "-c", "echo $$; cut -d' ' -f6 /proc/$$/stat; pwd; ls /proc/$$/fd; readlink /proc/$$/fd/0")
-    pid = watched.hear("started")
-    watched.hear("exited")
+def test_driver_has_its_own_session_and_only_standard_descriptors(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.start("sh", "-c", "echo $$; cut -d' ' -f6 /proc/$$/stat; pwd; ls /proc/$$/fd; readlink /proc/$$/fd/0")
+    pid = watchdog.receive("started")
+    watchdog.receive("exited")
     own_session = [str(pid), str(pid)]
-    assert watched.log.read_text().split() == [*own_session, str(watched.log.parent), "0", "1", "2", "/dev/null"]
+    assert watchdog.log.read_text().split() == [*own_session, str(watchdog.log.parent), "0", "1", "2", "/dev/null"]
 
 
-def test_a_driver_begins_without_odd_signals(watch: Watch) -> None:
-    """Not by a shell, which changes its signals for every process that it starts, and takes all that are blocked back."""
-    watched = watch()
-    watched.start("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status")
-    watched.hear("started")
-    watched.hear("exited")
-    # Two signals are the C library's own. Nobody can change them, and so they may be inherited.
+def test_driver_starts_with_default_signal_handlers(watch: Watch) -> None:
+    """The driver is no shell, because a shell resets signal handlers and the signal mask."""
+    watchdog = watch()
+    watchdog.start("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status")
+    watchdog.receive("started")
+    watchdog.receive("exited")
+    # The C library reserves two signals, which no program can change, so they may be inherited.
     own = 1 << 31 | 1 << 32
-    assert [int(line.split()[1], 16) & ~own for line in watched.log.read_text().splitlines()] == [0, 0]
+    assert [int(line.split()[1], 16) & ~own for line in watchdog.log.read_text().splitlines()] == [0, 0]
 
 
 @pytest.mark.parametrize("deadline_s", [None, -1.0, 0.0])
-def test_past_the_deadline_or_without_one_nothing_is_started(watch: Watch, tmp_path: Path, deadline_s: float | None) -> None:
-    watched = watch(deadline_s=None)
-    order = {
+def test_driver_is_not_started_after_the_deadline_or_without_one(
+    watch: Watch, tmp_path: Path, deadline_s: float | None
+) -> None:
+    watchdog = watch(deadline_s=None)
+    request = {
         "command": ["touch", str(tmp_path / "ran")],
-        "environment": {process_tree.VARIABLE: watched.nonce},
+        "environment": {NONCE: watchdog.nonce},
         "directory": "/",
     }
     deadline = {} if deadline_s is None else {"deadline": now() + deadline_s}
-    watched.say(**deadline, start=order)
-    assert watched.hear("refused") == "the deadline had passed before the driver was started"
+    watchdog.send(**deadline, start=request)
+    assert watchdog.receive("refused") == "the deadline had passed before the driver was started"
     if deadline_s is None:
-        watched.say(kill=True)  # otherwise the deadline ends it
-    watched.hear("ending")
-    watched.hear("empty")
+        watchdog.send(kill=True)  # with a deadline, the deadline ends it
+    watchdog.receive("ending")
+    watchdog.receive("empty")
     assert not (tmp_path / "ran").exists()
 
 
-def test_at_the_deadline_the_tree_is_killed(watch: Watch, report: Callable[[str], None]) -> None:
-    """And not only when it looks up the next time, which is a second after the last message."""
+def test_tree_is_killed_at_the_deadline(watch: Watch, report: Callable[[str], None]) -> None:
+    """The kill must not wait for the next turn of the poll loop, up to a second later."""
     late_s = [_late_s(watch(), report)]
     while late_s[-1] > 0.5:
         assert len(late_s) < TRIES, late_s
         late_s.append(_late_s(watch(), report))
 
 
-def _late_s(watched: Watched, report: Callable[[str], None]) -> float:
-    watched.start("sh", "-c", "trap '' TERM; setsid sleep 600 & sleep 600")
-    watched.hear("started")
-    eventually(lambda: len(watched.pids()) == 3, within_s=20, what="a tree of three")
+def _late_s(watchdog: WatchdogProcess, report: Callable[[str], None]) -> float:
+    watchdog.start("sh", "-c", "trap '' TERM; setsid sleep 600 & sleep 600")
+    watchdog.receive("started")
+    wait_until(lambda: len(watchdog.pids()) == 3, within_s=20, what="a tree of three")
     deadline = now() + 0.1
-    watched.say(deadline=deadline)
-    assert watched.hear("ending") == "the deadline has passed"
-    assert watched.hear("exited") == signal.SIGKILL
+    watchdog.send(deadline=deadline)
+    assert watchdog.receive("ending") == "the deadline has passed"
+    assert watchdog.receive("exited") == signal.SIGKILL
     late_s = now() - deadline
     assert late_s >= 0
-    watched.hear("empty")
+    watchdog.receive("empty")
     report(f"watchdog: the tree was gone {(now() - deadline) * 1000:.0f} ms after the deadline")
-    assert watched.pids() == []
+    assert watchdog.pids() == []
     return late_s
 
 
-def test_the_newest_deadline_counts_whether_it_is_later_or_earlier(watch: Watch) -> None:
-    watched = watch()
-    watched.start("sleep", "600")
-    watched.hear("started")
-    watched.say(deadline=now() + LONG_S)
-    with watched.paused():  # so that it hears of both at once, however long it takes to say them
-        watched.say(deadline=(first := now() + 0.5))
-        watched.say(deadline=now() + LONG_S)
-        eventually(lambda: now() > first, within_s=30, what="the first deadline passes")
-    assert select.select([watched.socket], [], [], 1.5)[0] == []
-    assert watched.pids()
-    watched.say(deadline=now() + 0.1)
-    assert watched.hear("ending") == "the deadline has passed"
+def test_newest_deadline_counts_whether_later_or_earlier(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
+    watchdog.send(deadline=now() + LONG_S)
+    with watchdog.paused():  # so that it receives both deadlines at once
+        watchdog.send(deadline=(first := now() + 0.5))
+        watchdog.send(deadline=now() + LONG_S)
+        wait_until(lambda: now() > first, within_s=30, what="the first deadline passes")
+    assert select.select([watchdog.socket], [], [], 1.5)[0] == []
+    assert watchdog.pids()
+    watchdog.send(deadline=now() + 0.1)
+    assert watchdog.receive("ending") == "the deadline has passed"
 
 
-def test_a_deadline_that_was_moved_in_time_holds_though_the_watchdog_was_paused(watch: Watch) -> None:
+def test_deadline_extended_in_time_holds_although_the_watchdog_was_paused(watch: Watch) -> None:
     assert any(_holds_though_paused(watch(), ahead_s) for ahead_s in (1, 5, 25)), "never paused in time"
 
 
-def _holds_though_paused(watched: Watched, ahead_s: float) -> bool:
-    """False if the first deadline had passed before the watchdog stood still."""
-    watched.start("sleep", "600")
-    watched.hear("started")
+def _holds_though_paused(watchdog: WatchdogProcess, ahead_s: float) -> bool:
+    """Return False if the first deadline had passed before the watchdog was paused."""
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
     first = now() + ahead_s
-    watched.say(deadline=first, start=watched.order("sleep", "600"))
-    watched.hear("refused")  # so that it knows of the first deadline
-    with watched.paused():
-        watched.say(deadline=now() + LONG_S)
+    watchdog.send(deadline=first, start=watchdog.spawn_request("sleep", "600"))
+    watchdog.receive("refused")  # proves that the first deadline was received
+    with watchdog.paused():
+        watchdog.send(deadline=now() + LONG_S)
         if now() >= first:
             return False
-        eventually(lambda: now() > first + 0.2, within_s=60, what="the first deadline passes")
-    assert select.select([watched.socket], [], [], 0.5)[0] == []
-    assert len(watched.pids()) == 1
+        wait_until(lambda: now() > first + 0.2, within_s=60, what="the first deadline passes")
+    assert select.select([watchdog.socket], [], [], 0.5)[0] == []
+    assert len(watchdog.pids()) == 1
     return True
 
 
-def test_what_cannot_be_started_is_refused_with_a_sentence_and_may_be_mended(watch: Watch, tmp_path: Path) -> None:
-    watched = watch()
+def test_failed_start_is_refused_with_a_reason_and_can_be_retried(watch: Watch, tmp_path: Path) -> None:
+    watchdog = watch()
     (tmp_path / "script").write_text("#!/no/such/interpreter\n")
     (tmp_path / "script").chmod(0o755)
-    watched.start("no-such-program")
-    assert watched.hear("refused") == "cannot run no-such-program: No such file or directory"
-    watched.start(str(tmp_path / "script"))
-    assert watched.hear("refused") == f"cannot run {tmp_path}/script: No such file or directory"
-    watched.start(str(tmp_path))
-    assert watched.hear("refused") == f"cannot run {tmp_path}: Permission denied"
-    watched.start("true", directory="/no/such/directory")
-    assert watched.hear("refused") == "cannot enter /no/such/directory: No such file or directory"
-    watched.start("true", "a\0b")
-    assert watched.hear("refused") == "cannot start the driver: embedded null byte"
-    watched.start("true", "x" * 1_000_000)
-    assert watched.hear("refused") == "cannot run true: Argument list too long"
-    watched.start("sleep", "600")
-    watched.hear("started")
-    watched.start("sleep", "600")
-    assert watched.hear("refused") == "a driver has been started already"
-    assert len(watched.pids()) == 1
+    watchdog.start("no-such-program")
+    assert watchdog.receive("refused") == "cannot run no-such-program: No such file or directory"
+    watchdog.start(str(tmp_path / "script"))
+    assert watchdog.receive("refused") == f"cannot run {tmp_path}/script: No such file or directory"
+    watchdog.start(str(tmp_path))
+    assert watchdog.receive("refused") == f"cannot run {tmp_path}: Permission denied"
+    watchdog.start("true", directory="/no/such/directory")
+    assert watchdog.receive("refused") == "cannot enter /no/such/directory: No such file or directory"
+    watchdog.start("true", "a\0b")
+    assert watchdog.receive("refused") == "cannot start the driver: embedded null byte"
+    watchdog.start("true", "x" * 1_000_000)
+    assert watchdog.receive("refused") == "cannot run true: Argument list too long"
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
+    watchdog.start("sleep", "600")
+    assert watchdog.receive("refused") == "a driver has been started already"
+    assert len(watchdog.pids()) == 1
 
 
-def test_a_signal_goes_to_the_driver_alone(watch: Watch) -> None:
-    watched = watch()
-    watched.say(signal=15)  # nobody is there yet
-    watched.start("sh", "-c", "trap 'echo caught; exit 5' TERM; sh -c 'trap \"echo wrong\" TERM; sleep 1' & echo ready; wait")
-    watched.hear("started")
-    eventually(lambda: watched.log.read_text() == "ready\n", within_s=20, what="the trap is set")
+def test_signal_is_sent_to_the_driver_alone(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.send(signal=15)  # no driver is running yet
+    watchdog.start("sh", "-c", "trap 'echo caught; exit 5' TERM; sh -c 'trap \"echo wrong\" TERM; sleep 1' & echo ready; wait")
+    watchdog.receive("started")
+    wait_until(lambda: watchdog.log.read_text() == "ready\n", within_s=20, what="the trap is set")
     for nonsense in (0, -1, 99999, 1.5, "TERM", None, [15]):
-        watched.say(signal=nonsense)
-    watched.say(signal=15)
-    status = watched.hear("exited")
+        watchdog.send(signal=nonsense)
+    watchdog.send(signal=15)
+    status = watchdog.receive("exited")
     assert isinstance(status, int)
     assert os.waitstatus_to_exitcode(status) == 5
-    watched.hear("ending")
-    watched.hear("empty")
-    assert watched.log.read_text() == "ready\ncaught\n"
+    watchdog.receive("ending")
+    watchdog.receive("empty")
+    assert watchdog.log.read_text() == "ready\ncaught\n"
 
 
-def test_what_outlives_its_driver_has_a_moment_to_end_by_itself(watch: Watch, tmp_path: Path) -> None:
+def test_descendants_have_a_grace_period_after_the_driver_exits(watch: Watch, tmp_path: Path) -> None:
     def ended_by_itself() -> bool:
-        watched = watch()
-        watched.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "0.3", str(tmp_path / "finished"))
+        watchdog = watch()
+        watchdog.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "0.3", str(tmp_path / "finished"))
         for kind in ("started", "exited", "ending", "empty"):
-            watched.hear(kind)
+            watchdog.receive(kind)
         return (tmp_path / "finished").exists()
 
     assert any(ended_by_itself() for _ in range(TRIES))
 
 
-def test_what_outlives_its_driver_for_longer_is_killed(watch: Watch, tmp_path: Path) -> None:
-    watched = watch()
-    watched.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "600", str(tmp_path / "finished"))
-    watched.hear("started")
-    watched.hear("exited")
-    assert watched.hear("ending") == "the driver has ended"
-    assert now() - float(watched.log.read_text()) > 1.5
-    watched.hear("empty")
-    assert watched.pids() == []
+def test_descendants_are_killed_after_the_grace_period(watch: Watch, tmp_path: Path) -> None:
+    watchdog = watch()
+    watchdog.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "600", str(tmp_path / "finished"))
+    watchdog.receive("started")
+    watchdog.receive("exited")
+    assert watchdog.receive("ending") == "the driver has ended"
+    assert now() - float(watchdog.log.read_text()) > 1.5
+    watchdog.receive("empty")
+    assert watchdog.pids() == []
     assert not (tmp_path / "finished").exists()
 
 
-def test_orphans_are_waited_for_while_the_driver_runs(watch: Watch) -> None:
-    watched = watch()
-    watched.start("sh", "-c", "i=0; while [ $i -lt 50 ]; do (sleep 0.2 &) ; i=$((i+1)); done; exec sleep 600")
-    watched.hear("started")
+def test_orphans_are_reaped_while_the_driver_runs(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.start("sh", "-c", "i=0; while [ $i -lt 50 ]; do (sleep 0.2 &) ; i=$((i+1)); done; exec sleep 600")
+    watchdog.receive("started")
 
     def children() -> list[str]:
-        return Path(f"/proc/{watched.process.pid}/task/{watched.process.pid}/children").read_text().split()
+        return Path(f"/proc/{watchdog.process.pid}/task/{watchdog.process.pid}/children").read_text().split()
 
-    eventually(lambda: len(children()) > 1, within_s=20, what="orphans come to the watchdog")
-    eventually(lambda: len(children()) == 1, within_s=20, what="only the driver is left")
+    wait_until(lambda: len(children()) > 1, within_s=20, what="orphans come to the watchdog")
+    wait_until(lambda: len(children()) == 1, within_s=20, what="only the driver is left")
 
 
 @pytest.mark.parametrize(
@@ -335,79 +339,79 @@ def test_orphans_are_waited_for_while_the_driver_runs(watch: Watch) -> None:
     ],
     ids=lambda garbage: repr(garbage[:20]),
 )
-def test_a_runner_that_talks_nonsense_loses_its_driver(watch: Watch, garbage: bytes) -> None:
-    watched = watch()
-    watched.start("sleep", "600")
-    watched.hear("started")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have heard enough
-        watched.socket.sendall(garbage)
-    assert watched.process.wait(30) == 0
-    assert watched.pids() == []
+def test_malformed_message_kills_the_tree(watch: Watch, garbage: bytes) -> None:
+    watchdog = watch()
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have closed the socket already
+        watchdog.socket.sendall(garbage)
+    assert watchdog.process.wait(30) == 0
+    assert watchdog.pids() == []
 
 
-def test_a_message_of_a_later_version_is_passed_over(watch: Watch) -> None:
-    watched = watch()
-    watched.say(weather="fine", deadline=now() + 60)
-    watched.start("true")
-    watched.hear("started")
+def test_unknown_message_is_ignored(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.send(weather="fine", deadline=now() + 60)
+    watchdog.start("true")
+    watchdog.receive("started")
 
 
-def test_a_runner_that_hangs_up_loses_its_driver(watch: Watch) -> None:
-    watched = watch()
-    watched.start("sleep", "600")
-    watched.hear("started")
-    watched.socket.sendall(b'{"deadl')
-    watched.socket.close()
-    assert watched.process.wait(30) == 0
-    assert watched.pids() == []
+def test_closed_socket_kills_the_tree(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
+    watchdog.socket.sendall(b'{"deadl')
+    watchdog.socket.close()
+    assert watchdog.process.wait(30) == 0
+    assert watchdog.pids() == []
 
 
-def test_a_runner_that_does_not_read_does_not_hold_the_watchdog_up(watch: Watch) -> None:
-    watched = watch(stuffed=True, deadline_s=None)
-    watched.say(deadline=now() + 60)
-    watched.start("sleep", "600")
-    eventually(watched.pids, within_s=30, what="the driver runs")
-    watched.say(deadline=now() + 0.2)
-    assert watched.process.wait(30) == 0
-    assert watched.pids() == []
+def test_runner_that_does_not_read_does_not_block_the_watchdog(watch: Watch) -> None:
+    watchdog = watch(stuffed=True, deadline_s=None)
+    watchdog.send(deadline=now() + 60)
+    watchdog.start("sleep", "600")
+    wait_until(watchdog.pids, within_s=30, what="the driver runs")
+    watchdog.send(deadline=now() + 0.2)
+    assert watchdog.process.wait(30) == 0
+    assert watchdog.pids() == []
 
 
-def test_what_is_sent_to_everybody_does_not_end_it(watch: Watch) -> None:
-    watched = watch()
-    watched.start("sleep", "600")
-    watched.hear("started")
+def test_watchdog_ignores_termination_signals(watch: Watch) -> None:
+    watchdog = watch()
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        watched.process.send_signal(number)
-    watched.say(signal=signal.SIGTERM)
-    assert watched.hear("exited") == signal.SIGTERM
+        watchdog.process.send_signal(number)
+    watchdog.send(signal=signal.SIGTERM)
+    assert watchdog.receive("exited") == signal.SIGTERM
 
 
-def test_with_the_watchdog_the_kernel_kills_the_driver(tmp_path: Path) -> None:
-    watched = Watched(tmp_path)
-    with watched.socket:
-        watched.hear("ready")
-        watched.say(deadline=now() + 60)
-        watched.start("sh", "-c", "trap '' TERM HUP; while :; do sleep 0.1; done")
-        watched.hear("started")
-        watched.process.kill()
-        watched.process.wait()
-        eventually(lambda: watched.pids() == [], within_s=20, what="the driver is dead")
+def test_kernel_kills_the_driver_when_the_watchdog_is_killed(tmp_path: Path) -> None:
+    watchdog = WatchdogProcess(tmp_path)
+    with watchdog.socket:
+        watchdog.receive("ready")
+        watchdog.send(deadline=now() + 60)
+        watchdog.start("sh", "-c", "trap '' TERM HUP; while :; do sleep 0.1; done")
+        watchdog.receive("started")
+        watchdog.process.kill()
+        watchdog.process.wait()
+        wait_until(lambda: watchdog.pids() == [], within_s=20, what="the driver is dead")
 
 
-def test_a_watchdog_whose_runner_is_gone_already_ends(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, runner=1)
+def test_watchdog_exits_if_its_runner_is_already_dead(tmp_path: Path) -> None:
+    watchdog = WatchdogProcess(tmp_path, runner=1)
     try:
-        assert watched.process.wait(30) == 0
-        assert watched.socket.recv(100) == b""
+        assert watchdog.process.wait(30) == 0
+        assert watchdog.socket.recv(100) == b""
     finally:
-        watched.end()
+        watchdog.kill()
 
 
-def test_it_is_small(watch: Watch, report: Callable[[str], None]) -> None:
-    watched = watch()
-    watched.start("sleep", "600")
-    watched.hear("started")
-    kilobytes = int(Path(f"/proc/{watched.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+def test_watchdog_uses_little_memory(watch: Watch, report: Callable[[str], None]) -> None:
+    watchdog = watch()
+    watchdog.start("sleep", "600")
+    watchdog.receive("started")
+    kilobytes = int(Path(f"/proc/{watchdog.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
     report(f"watchdog: {kilobytes / 1024:.1f} MB resident")
     assert kilobytes < 16 * 1024
     show = "import holdfast.runner.watchdog.__main__, sys; print(*sys.modules)"

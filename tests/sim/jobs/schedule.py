@@ -1,6 +1,6 @@
-"""One schedule: a cluster with jobs, what goes wrong, and the verdict. Everything from the seed.
+"""One job schedule: a cluster with jobs, faults, and the result. The seed determines everything.
 
-python -m tests.sim.jobs.schedule SEED [VARIANT]      runs one again and prints its trace
+Replay a schedule and print its trace: python -m tests.sim.jobs.schedule SEED [VARIANT]
 """
 
 import random
@@ -8,18 +8,18 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.sim.jobs.kinds import KINDS, TURNS
-from tests.sim.jobs.play import Play
+from tests.sim.jobs.scenario_run import ScenarioRun
+from tests.sim.jobs.scenarios import SCENARIO_ROTATION, SCENARIOS
 from tests.sim.jobs.variants import VARIANTS
-from tests.sim.oracles import Violation
-from tests.sim.workers import WORKERS, pool
-from tests.sim.world import Stuck, World
+from tests.sim.leadership.oracles import InvariantViolation
+from tests.sim.worker_pool import WORKERS, start_pool
+from tests.sim.world import SimulatedTimeout, World
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JobScheduleResult:
     seed: int
-    kind: str
+    scenario: str
     digest: str
     violation: str = ""
     faults: tuple[str, ...] = ()
@@ -27,57 +27,59 @@ class Verdict:
     drivers: int = 0
     simulated_s: float = 0.0
     restart_s: float | None = None
-    """From what happened to one attempt to the next one, in the schedules that measure it."""
+    """Seconds from the failure of an attempt to the start of the next one, in scenarios that measure it."""
 
     def __str__(self) -> str:
-        return f"seed {self.seed} ({self.kind}: {', '.join(self.faults) or 'nothing else'}): {self.violation}"
+        return f"seed {self.seed} ({self.scenario}: {', '.join(self.faults) or 'nothing else'}): {self.violation}"
 
 
-def run(seed: int, variant: str = "sound", *, keep_trace: list[tuple[object, ...]] | None = None) -> Verdict:
+def run_schedule(
+    seed: int, variant: str = "sound", *, trace_entries: list[tuple[object, ...]] | None = None
+) -> JobScheduleResult:
     broken = VARIANTS[variant]
-    kind = kind_of(seed)
+    scenario = scenario_name(seed)
     with World(seed) as world:
-        play = Play(world, kind, broken.kit, random.Random(f"{seed}/{kind}"))
+        scenario_run = ScenarioRun(world, scenario, broken.components, random.Random(f"{seed}/{scenario}"))
         violation = ""
         try:
-            play.perform(KINDS[kind], lives=broken.lives)
-        except (Violation, Stuck) as error:
+            scenario_run.execute(SCENARIOS[scenario], check_recovery=broken.check_recovery)
+        except (InvariantViolation, SimulatedTimeout) as error:
             violation = str(error)
         except Exception as error:
-            if keep_trace is not None:
+            if trace_entries is not None:
                 raise
             violation = f"{type(error).__name__}: {error}"
-        if play.oracles.violations:
-            violation = play.oracles.violations[0]
-        if keep_trace is not None:
-            keep_trace += world.trace.entries
-        drivers = len(play.around.drivers.all)
-        return Verdict(
+        if scenario_run.oracles.violations:
+            violation = scenario_run.oracles.violations[0]
+        if trace_entries is not None:
+            trace_entries += world.trace.entries
+        drivers = len(scenario_run.environment.drivers.history)
+        return JobScheduleResult(
             seed,
-            kind,
+            scenario,
             world.digest(),
             violation,
-            tuple(play.faults.names),
+            tuple(scenario_run.faults.fault_names),
             world.loop.steps,
             drivers,
             world.now_s,
-            play.restart_s,
+            scenario_run.restart_s,
         )
 
 
-def kind_of(seed: int) -> str:
-    return TURNS[seed % len(TURNS)]
+def scenario_name(seed: int) -> str:
+    return SCENARIO_ROTATION[seed % len(SCENARIO_ROTATION)]
 
 
-def run_all(seeds: Iterable[int], variant: str = "sound", *, workers: int = WORKERS) -> list[Verdict]:
-    """On all cores."""
-    with pool(workers) as started:
-        return list(started.map(run, seeds, [variant] * len(list(seeds)), chunksize=16))
+def run_schedules(seeds: Iterable[int], variant: str = "sound", *, workers: int = WORKERS) -> list[JobScheduleResult]:
+    """Run one schedule per seed in a process pool and return the results in order."""
+    with start_pool(workers) as pool:
+        return list(pool.map(run_schedule, seeds, [variant] * len(list(seeds)), chunksize=16))
 
 
 if __name__ == "__main__":
     trace: list[tuple[object, ...]] = []
-    verdict = run(int(sys.argv[1]), *sys.argv[2:3], keep_trace=trace)
+    result = run_schedule(int(sys.argv[1]), *sys.argv[2:3], trace_entries=trace)
     for entry in trace:
         sys.stdout.write(f"{entry}\n")
-    sys.stdout.write(f"{verdict}\ndigest {verdict.digest}\n")
+    sys.stdout.write(f"{result}\ndigest {result.digest}\n")

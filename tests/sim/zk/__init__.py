@@ -1,6 +1,7 @@
-"""A simulated ZooKeeper ensemble and the client that speaks to it.
+"""Simulated ZooKeeper ensemble and its client.
 
-`tree` is the data, `server` one member with its watches and its lag, `ensemble` the commit order and its hooks, `quorum`
-who leads and what happens when servers fail, `sessions` who is alive, `network`, `connection` and `pulse` what is
-between them, `wire` a client's connection as kazoo keeps it, `client` implements `holdfast.zk.session.client.Client`.
+`znode_tree` holds the data. `server` is one member with its watches and its replication lag. `commit_pipeline` orders
+commits, `quorum` elects the leader and applies server faults, `session_tracker` expires sessions, and `ensemble` joins these
+parts. `network`, `connection` and `ping_schedule` connect clients to servers. `client_transport` is a client's connection as
+kazoo keeps it, and `client` implements `holdfast.zk.session.client.Client`.
 """

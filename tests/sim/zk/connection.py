@@ -1,249 +1,257 @@
-"""One TCP connection between a client and a server, seen from both ends.
+"""TCP connection between a client and a server, modelled at both ends.
 
-Packets of one direction arrive in the order in which they were sent. A cut link holds them back; when it heals, the kernel
-may deliver them late, even if the client has given up on the connection by then, or the connection is dead.
+Packets of one direction arrive in the order in which they were sent. A cut link blocks them. When the link heals, the kernel
+may deliver them late, even if the client has already abandoned the connection, or the connection is dead.
 """
 
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tests.sim.zk.pulse import Pulse
-from tests.sim.zk.request import READS, Kind, Request, Transaction
+from tests.sim.zk.ping_schedule import PingSchedule
+from tests.sim.zk.requests import READ_KINDS, Request, RequestKind, Transaction
 
 if TYPE_CHECKING:
+    from tests.sim.zk.client_transport import ClientTransport
     from tests.sim.zk.ensemble import Ensemble
     from tests.sim.zk.network import Link
     from tests.sim.zk.server import Server
-    from tests.sim.zk.sessions import Session
-    from tests.sim.zk.wire import Wire
+    from tests.sim.zk.session_tracker import Session
 
 Replies = list[tuple[Request, object]]
 
-LATE_WATCH = 0.02
-LATE_WATCH_S_MAX = 0.05
+LATE_WATCH_PROBABILITY = 0.02
+LATE_WATCH_DELAY_S_MAX = 0.05
 
 
 class Connection:
     __slots__ = (
-        "_down_s",
+        "_blocked_replies",
+        "_blocked_requests",
         "_ensemble",
         "_loop",
-        "_order",
-        "_packet",
-        "_packet_s",
+        "_open_packet",
+        "_open_packet_s",
+        "_reply_arrival_s",
+        "_request_arrival_s",
         "_reset",
-        "_stuck_down",
-        "_stuck_up",
-        "_up_s",
+        "_unanswered",
         "client_open",
         "link",
-        "pulse",
+        "pings",
         "server",
         "server_open",
         "session",
-        "wire",
+        "transport",
     )
 
-    def __init__(self, ensemble: "Ensemble", wire: "Wire", server: "Server", session: "Session", link: "Link") -> None:
+    def __init__(
+        self, ensemble: "Ensemble", transport: "ClientTransport", server: "Server", session: "Session", link: "Link"
+    ) -> None:
         now_s = ensemble.loop.time()
         self._ensemble = ensemble
         self._loop = ensemble.loop
-        self.wire = wire
+        self.transport = transport
         self.server = server
         self.session = session
         self.link = link
         self.client_open = False
-        """Not before the server's welcome has arrived."""
+        """False until the server's handshake reply has arrived."""
         self.server_open = True
-        self.pulse = Pulse(session.timeout_s)
-        self._up_s = self._down_s = now_s
+        self.pings = PingSchedule(session.timeout_s)
+        self._request_arrival_s = self._reply_arrival_s = now_s
         self._reset = False
-        self._packet: list[Request] = []
-        self._packet_s = -1.0
-        self._order: deque[Request] = deque()
-        self._stuck_up: list[list[Request]] = []
-        self._stuck_down: list[tuple[Replies, int, str] | None] = []
-        """Packets that a cut holds back; None stands for the end of the connection."""
+        self._open_packet: list[Request] = []
+        self._open_packet_s = -1.0
+        self._unanswered: deque[Request] = deque()
+        self._blocked_requests: list[list[Request]] = []
+        self._blocked_replies: list[tuple[Replies, int, str] | None] = []
+        """Packets blocked by a cut link; None stands for the end of the connection."""
         server.connections[self] = None
-        ensemble.network.opened(self)
+        ensemble.network.add_connection(self)
 
-    # From the client to the server
+    # Requests
 
     def open_by_client(self) -> None:
         self.client_open = True
-        self.pulse.start(self._loop.time(), jitter=self._ensemble.random.uniform(0.9, 1.0))
+        self.pings.start(self._loop.time(), jitter=self._ensemble.random.uniform(0.9, 1.0))
 
     def send(self, request: Request) -> None:
-        """Requests made at the same moment travel together."""
+        """Send a request. Requests made at the same moment travel in one packet."""
         now_s = self._loop.time()
-        if self._packet_s == now_s:
-            self._packet.append(request)
+        if self._open_packet_s == now_s:
+            self._open_packet.append(request)
             return
-        self._packet, self._packet_s = [request], now_s
-        self._up_s = max(self._up_s, now_s + self._ensemble.network.hop_s())
-        self._loop.at(self._up_s, self._at_server, self._packet)
+        self._open_packet, self._open_packet_s = [request], now_s
+        self._request_arrival_s = max(self._request_arrival_s, now_s + self._ensemble.network.hop_s())
+        self._loop.schedule_at(self._request_arrival_s, self._deliver_to_server, self._open_packet)
 
-    def _at_server(self, packet: list[Request]) -> None:
+    def _deliver_to_server(self, packet: list[Request]) -> None:
         if not self.server_open:
             return
-        if self.link.requests_cut or self._stuck_up:
-            self._stuck_up.append(packet)
+        if self.link.requests_cut or self._blocked_requests:
+            self._blocked_requests.append(packet)
         elif self.server.paused:
-            self.server.deferred.append((self._at_server, (packet,)))
+            self.server.deferred.append((self._deliver_to_server, (packet,)))
         else:
             self._receive(packet)
 
     def _receive(self, packet: list[Request]) -> None:
         now_s = self._loop.time()
-        if now_s >= self.pulse.next_ping_s:
-            self.settle(now_s)
+        if now_s >= self.pings.next_ping_s:
+            self.apply_elapsed_pings(now_s)
         self.server.touch(self.session, now_s)
         for request in packet:
             if not self.server_open:
                 return
-            self._order.append(request)
-            if request.kind not in READS:
+            self._unanswered.append(request)
+            if request.kind not in READ_KINDS:
                 self._forward(request)
-        self._answer()
+        self._send_ready_replies()
 
     def _forward(self, request: Request) -> None:
-        """To the leader, through the server's own connection to it, if that stands."""
+        """Forward a request to the leader, or keep it while the server has no contact to the leader."""
         server = self.server
-        if not self._ensemble.quorum.connected(server):
-            server.unsent.append((self._at_leader, (request,)))
+        if not self._ensemble.quorum.reaches_leader(server):
+            server.unsent.append((self._deliver_to_leader, (request,)))
             return
-        # The hop to the leader and its round of votes.
-        self._up_s = max(self._up_s, self._loop.time() + 2 * self._ensemble.network.hop_s())
-        self._loop.at(self._up_s, self._at_leader, request)
+        # One hop to the leader and one for its round of votes.
+        self._request_arrival_s = max(self._request_arrival_s, self._loop.time() + 2 * self._ensemble.network.hop_s())
+        self._loop.schedule_at(self._request_arrival_s, self._deliver_to_leader, request)
 
-    def _at_leader(self, request: Request) -> None:
+    def _deliver_to_leader(self, request: Request) -> None:
         quorum, session = self._ensemble.quorum, self.session
         if quorum.leader is None:
             return
-        if not quorum.connected(self.server) and (not quorum.commits or self._ensemble.random.random() < 0.5):
-            # It was still on its way out of the server when that was stopped. Else it is with the leader already.
+        if not quorum.reaches_leader(self.server) and (not quorum.can_commit or self._ensemble.random.random() < 0.5):
+            # The request had not left the server when contact was lost. In the other case, the leader already has it.
             if self.server.alive and self.server.serving:
-                self.server.unsent.append((self._at_leader, (request,)))
+                self.server.unsent.append((self._deliver_to_leader, (request,)))
             return
         if session.closing or session.owner is not self.server:
             self.close_by_server()
             return
-        if request.kind is Kind.CLOSE:
+        if request.kind is RequestKind.CLOSE:
             session.closing = True
         reason = "its client closed it"
         self._ensemble.pipeline.submit(
             Transaction(request.kind, session.process, session, connection=self, request=request, reason=reason)
         )
 
-    # From the server to the client
+    # Replies
 
-    def server_finished(self, request: Request, result: object) -> None:
-        """What the leader decided reaches the server, unless it is out of contact; then it does so when it is back."""
-        if not self._ensemble.quorum.connected(self.server):
+    def on_request_finished(self, request: Request, result: object) -> None:
+        """Answer a request that the leader has finished. A server without contact answers when contact returns."""
+        if not self._ensemble.quorum.reaches_leader(self.server):
             if self.server.alive and self.server.serving:
-                self.server.unsent.append((self.server_finished, (request, result)))
+                self.server.unsent.append((self.on_request_finished, (request, result)))
             return
         request.answered, request.result = True, result
         self.server.catch_up()
-        self._answer()
+        self._send_ready_replies()
 
-    def _answer(self) -> None:
-        """In the order of the requests: a read behind a write waits for it, so a client reads its own writes."""
-        order = self._order
+    def _send_ready_replies(self) -> None:
+        """Send replies in the order of the requests. A read waits for an earlier write, so a client reads its own writes."""
+        unanswered = self._unanswered
         replies: Replies = []
-        while order and self.server_open:
-            request = order[0]
+        while unanswered and self.server_open:
+            request = unanswered[0]
             if request.answered:
                 replies.append((request, request.result))
-            elif request.kind in READS:
+            elif request.kind in READ_KINDS:
                 replies.append((request, self.server.read(self, request)))
             else:
                 break
-            order.popleft()
+            unanswered.popleft()
         if replies and self.server_open:
-            self._down_s = max(self._down_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s)
-            self._loop.at(self._down_s, self._at_client, (replies, self.server.zxid, ""))
+            self._reply_arrival_s = max(
+                self._reply_arrival_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s
+            )
+            self._loop.schedule_at(self._reply_arrival_s, self._deliver_to_client, (replies, self.server.zxid, ""))
 
     def fire_watch(self, path: str) -> None:
-        """Usually in order with the replies, sometimes after a reply that already shows the change."""
-        at_s = max(self._down_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s)
-        if self._ensemble.random.random() < LATE_WATCH:
-            self._loop.at(at_s + self._ensemble.random.random() * LATE_WATCH_S_MAX, self._at_client, ([], 0, path))
+        """Send a watch event: usually in order with the replies, sometimes after a reply that already shows the change."""
+        at_s = max(self._reply_arrival_s, self._loop.time() + self._ensemble.network.hop_s() + self.link.reply_delay_s)
+        if self._ensemble.random.random() < LATE_WATCH_PROBABILITY:
+            self._loop.schedule_at(
+                at_s + self._ensemble.random.random() * LATE_WATCH_DELAY_S_MAX, self._deliver_to_client, ([], 0, path)
+            )
             return
-        self._down_s = at_s
-        self._loop.at(at_s, self._at_client, ([], 0, path))
+        self._reply_arrival_s = at_s
+        self._loop.schedule_at(at_s, self._deliver_to_client, ([], 0, path))
 
-    def _at_client(self, packet: tuple[Replies, int, str] | None) -> None:
+    def _deliver_to_client(self, packet: tuple[Replies, int, str] | None) -> None:
         if not self.client_open or (packet and self._reset):
             return
-        if self.link.replies_cut or self._stuck_down:
-            self._stuck_down.append(packet)
+        if self.link.replies_cut or self._blocked_replies:
+            self._blocked_replies.append(packet)
         elif packet is None:
-            self.wire.hear(self.wire.dropped, self, "the server closed the connection")
+            self.transport.run_when_awake(self.transport.on_connection_lost, self, "the server closed the connection")
         else:
-            self.wire.hear(self.wire.received, self, *packet)
+            self.transport.run_when_awake(self.transport.on_packet, self, *packet)
 
-    # The end
+    # Closing
 
     def close_by_server(self, *, abruptly: bool = False) -> None:
-        """When a server stops abruptly, what it had sent may be lost as well."""
+        """Close the connection. If the server stops abruptly, replies already sent may be lost too."""
         if not self.server_open:
             return
         self._reset = abruptly and self._ensemble.random.random() < 0.5
-        self._leave_server()
-        self._down_s = max(self._down_s, self._loop.time() + self._ensemble.network.hop_s())
-        self._loop.at(self._down_s, self._at_client, None)
+        self._detach_from_server()
+        self._reply_arrival_s = max(self._reply_arrival_s, self._loop.time() + self._ensemble.network.hop_s())
+        self._loop.schedule_at(self._reply_arrival_s, self._deliver_to_client, None)
 
     def close_by_client(self) -> None:
-        """What was sent before still arrives, and if the link is cut the server does not learn of the end."""
-        self.settle(self._loop.time())
+        """Close the connection. Earlier requests still arrive. If the link is cut, the server does not notice the end."""
+        self.apply_elapsed_pings(self._loop.time())
         self.client_open = False
         if not self.server_open:
-            self._ensemble.network.closed(self)
+            self._ensemble.network.remove_connection(self)
             return
-        self._loop.at(max(self._up_s, self._loop.time() + self._ensemble.network.hop_s()), self._end_at_server)
+        self._loop.schedule_at(
+            max(self._request_arrival_s, self._loop.time() + self._ensemble.network.hop_s()), self._deliver_close
+        )
 
-    def _end_at_server(self) -> None:
+    def _deliver_close(self) -> None:
         if not self.server_open or self.link.requests_cut:
             return
         if self.server.paused:
-            self.server.deferred.append((self._end_at_server, ()))
+            self.server.deferred.append((self._deliver_close, ()))
         else:
-            self._leave_server()
+            self._detach_from_server()
 
-    def _leave_server(self) -> None:
+    def _detach_from_server(self) -> None:
         self.server_open = False
-        self.server.forget(self)
+        self.server.remove_connection(self)
         if not self.client_open:
-            self._ensemble.network.closed(self)
+            self._ensemble.network.remove_connection(self)
 
-    def link_healed(self) -> None:
-        """The kernel sends again what was stuck; or gives up, which ends the connection."""
+    def on_link_healed(self) -> None:
+        """Retransmit blocked packets after a random delay, as the kernel does. Sometimes the connection ends instead."""
         now_s = self._loop.time()
         at_s = now_s + self._ensemble.random.uniform(0.02, 0.5)
-        self.pulse.ping_at(at_s)
-        if self._stuck_up and self._ensemble.random.random() < 0.3:
+        self.pings.ping_at(at_s)
+        if self._blocked_requests and self._ensemble.random.random() < 0.3:
             self.close_by_server()
-        self._loop.at(at_s, self._flush)
+        self._loop.schedule_at(at_s, self._deliver_blocked)
 
-    def _flush(self) -> None:
-        up, self._stuck_up = self._stuck_up, []
-        down, self._stuck_down = self._stuck_down, []
+    def _deliver_blocked(self) -> None:
+        up, self._blocked_requests = self._blocked_requests, []
+        down, self._blocked_replies = self._blocked_replies, []
         for packet in up:
-            self._at_server(packet)
+            self._deliver_to_server(packet)
         for reply in down:
-            self._at_client(reply)
+            self._deliver_to_client(reply)
         if not self.client_open:
-            self._end_at_server()
+            self._deliver_close()
 
     # Pings
 
     @property
-    def undisturbed(self) -> bool:
+    def is_undisturbed(self) -> bool:
         link = self.link
         cut = link.requests_cut or link.replies_cut or link.reply_delay_s
         return self.server_open and self.server.running and not cut
 
-    def settle(self, now_s: float) -> None:
-        if self.client_open and not self.wire.asleep:
-            self.pulse.settle(self, now_s)
+    def apply_elapsed_pings(self, now_s: float) -> None:
+        if self.client_open and not self.transport.process_stopped:
+            self.pings.apply_elapsed_pings(self, now_s)

@@ -1,6 +1,7 @@
-"""The simulated ensemble: what tests hold in their hands, and what its parts share.
+"""Simulated ensemble: the interface for tests, and the state that its parts share.
 
-Faults of servers are methods here; faults of links are methods of `network`. Times are virtual, choices come from the seed.
+Faults of servers are methods of this class; faults of links are methods of `network`. Times are virtual and all random choices
+come from the seed.
 """
 
 import random
@@ -8,18 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.zk.session.client import Create, Delete, Operation, SessionId, SetData
-from tests.sim.loop import SimLoop
+from tests.sim.event_loop import SimLoop
+from tests.sim.zk.commit_pipeline import CommitPipeline, OnCommit, OnSessionEnd
 from tests.sim.zk.connection import Connection
 from tests.sim.zk.network import Network
-from tests.sim.zk.pipeline import OnCommit, OnSessionEnd, Pipeline
 from tests.sim.zk.quorum import Quorum
-from tests.sim.zk.request import Aim, Kind, Match, Transaction
+from tests.sim.zk.requests import RequestKind, Transaction, TransactionHook, TransactionMatch
 from tests.sim.zk.server import Server
-from tests.sim.zk.sessions import Session, Sessions
-from tests.sim.zk.tree import Tree, parent_of
+from tests.sim.zk.session_tracker import Session, SessionTracker
+from tests.sim.zk.znode_tree import Tree, parent_path_of
 
 if TYPE_CHECKING:
-    from tests.sim.zk.wire import Wire
+    from tests.sim.zk.client_transport import ClientTransport
 
 Record = Callable[..., None]
 OnRead = Callable[[str, str], object]
@@ -36,14 +37,14 @@ class Ensemble:
         self.tree = Tree()
         self.tree.zxid = 1 << 32
         self.network = Network(self.random, servers, self.record)
-        self.network.before_fault = self.settle
-        self.network.after_fault = self.disturbed
+        self.network.before_fault = self.apply_elapsed_pings
+        self.network.after_fault = self.on_disturbance
         self.servers = [Server(self, index, tick_s) for index in range(servers)]
         self.quorum = Quorum(self, self.servers, sync_limit * tick_s)
-        self.sessions = Sessions(self, loop, tick_s)
-        self.pipeline = Pipeline(self)
+        self.sessions = SessionTracker(self, loop, tick_s)
+        self.pipeline = CommitPipeline(self)
         self.on_read: OnRead | None = None
-        """Called with (process, path) at each read, when a server has found the answer and nobody has heard it."""
+        """Callback (process, path) for each read, called after the server has read the value and before the client gets it."""
 
     # Faults
 
@@ -56,174 +57,181 @@ class Ensemble:
         return [server.index for server in self.servers if server is not self.quorum.leader]
 
     def kill(self, server: int) -> None:
-        """End the server as SIGKILL does."""
-        self._fault("kill", server)
+        """Kill a server like SIGKILL."""
+        self._record_fault("kill", server)
         self.quorum.kill(server)
 
     def restart(self, server: int) -> None:
-        self._fault("restart", server)
+        self._record_fault("restart", server)
         self.quorum.restart(server)
 
     def pause(self, server: int) -> None:
-        """Stop the server as SIGSTOP does."""
-        self._fault("pause", server)
+        """Stop a server like SIGSTOP."""
+        self._record_fault("pause", server)
         self.quorum.pause(server)
 
     def resume(self, server: int) -> None:
-        self._fault("resume", server)
+        self._record_fault("resume", server)
         self.quorum.resume(server)
 
     def cut(self, server: int) -> None:
-        """Cut the server off from its peers, but not from its clients."""
-        self._fault("cut", server)
+        """Cut a server off from its peers, but not from its clients."""
+        self._record_fault("cut", server)
         self.quorum.cut(server)
 
     def heal(self, server: int) -> None:
-        self._fault("heal", server)
+        self._record_fault("heal", server)
         self.quorum.heal(server)
 
     def change_leader(self) -> None:
-        self._fault("change leader", self.leader)
+        self._record_fault("change leader", self.leader)
         self.quorum.change_leader()
 
     def stall_commits(self, seconds: float) -> None:
-        """The disks stall: nothing is committed until then, everything else goes on."""
-        self._fault("stall", seconds)
+        """Stall the disks: nothing is committed for this time. Reads and pings continue."""
+        self._record_fault("stall", seconds)
         self.pipeline.stall(seconds)
 
     def drop_connections(self) -> None:
-        """Every server closes every client's connection; all sessions live on."""
-        self._fault("drop connections")
-        self.settle()
+        """Make every server close all client connections. Sessions stay alive."""
+        self._record_fault("drop connections")
+        self.apply_elapsed_pings()
         for server in self.servers:
             server.drop_clients()
 
     def expire(self, session_id: int) -> None:
-        """End a session at once, as if its time had run out."""
-        self._fault("expire", session_id)
+        """Expire a session immediately."""
+        self._record_fault("expire", session_id)
         session = self.sessions.by_id.get(session_id)
         if session:
-            self.submit_end(session, "it expired")
+            self.submit_session_end(session, "it expired")
 
     def close_session(self, identity: SessionId) -> None:
-        """What a guard does after a crash: resume the session elsewhere and close it at once. May find no service."""
-        self.loop.at(self.loop.time() + self.random.uniform(0.01, 0.05), self._close_from_outside, identity)
+        """Close a session by id and password, as a guard does after a crash. Has no effect while no leader is elected."""
+        self.loop.schedule_at(self.loop.time() + self.random.uniform(0.01, 0.05), self._close_session_now, identity)
 
-    def _close_from_outside(self, identity: SessionId) -> None:
+    def _close_session_now(self, identity: SessionId) -> None:
         session = self.sessions.find(identity)
         if session and self.quorum.leader is not None:
-            self.submit_end(session, "it was closed from outside")
+            self.submit_session_end(session, "it was closed from outside")
 
     # Hooks
 
     def on_commit(self, callback: OnCommit) -> None:
-        """Call it with (zxid, session id, process, operations, results), at the moment of each commit."""
+        """Register a callback (zxid, session id, process, operations, results) for each commit."""
         self.pipeline.on_commit.append(callback)
 
     def on_session_end(self, callback: OnSessionEnd) -> None:
-        """Call it with (zxid, session id, process, ephemeral paths removed, reason)."""
+        """Register a callback (zxid, session id, process, removed ephemeral paths, reason) for each session end."""
         self.pipeline.on_session_end.append(callback)
 
-    def before(self, match: Match, action: Callable[[Transaction], object], *, skip: int = 0, times: int = 1) -> Aim:
-        """Act just before such a transaction is applied; if the action stops the ensemble it may not be."""
-        aim = Aim(match, action, skip, times)
-        self.pipeline.before.append(aim)
-        return aim
+    def hook_before(
+        self, match: TransactionMatch, action: Callable[[Transaction], object], *, skip: int = 0, times: int = 1
+    ) -> TransactionHook:
+        """Run an action just before a matching transaction is applied. The action may block the transaction."""
+        hook = TransactionHook(match, action, skip, times)
+        self.pipeline.before_hooks.append(hook)
+        return hook
 
-    def after(self, match: Match, action: Callable[[Transaction], object], *, skip: int = 0, times: int = 1) -> Aim:
-        """Act just after such a transaction was applied, before anyone is told."""
-        aim = Aim(match, action, skip, times)
-        self.pipeline.after.append(aim)
-        return aim
+    def hook_after(
+        self, match: TransactionMatch, action: Callable[[Transaction], object], *, skip: int = 0, times: int = 1
+    ) -> TransactionHook:
+        """Run an action just after a matching transaction was applied, before any client gets a reply."""
+        hook = TransactionHook(match, action, skip, times)
+        self.pipeline.after_hooks.append(hook)
+        return hook
 
-    # An operator's hands
+    # Operator actions
 
     def write(self, path: str, data: bytes, *, by: str = "operator") -> None:
-        """Put these bytes there, whatever stood there before; missing parents are made."""
+        """Write the bytes unconditionally, creating missing parents."""
         node = self.tree.get(path)
         if node:
-            self._operate([SetData(path, data, node.stat.version)], by)
+            self._apply_operator_transaction([SetData(path, data, node.stat.version)], by)
             return
-        parent = parent_of(path)
+        parent = parent_path_of(path)
         if self.tree.get(parent) is None:
             self.write(parent, b"")
-        self._operate([Create(path, data)])
+        self._apply_operator_transaction([Create(path, data)])
 
     def remove(self, path: str) -> None:
-        """Delete it with everything below."""
+        """Delete a znode and all its descendants."""
         for child in self.tree.children(path):
             self.remove(f"{path.rstrip('/')}/{child}")
         node = self.tree.get(path)
         if node:
-            self._operate([Delete(path, node.stat.version)])
+            self._apply_operator_transaction([Delete(path, node.stat.version)])
 
-    def _operate(self, operations: Sequence[Operation], by: str = "operator") -> None:
-        self.settle()
-        self.pipeline.apply_now(operations, by)
+    def _apply_operator_transaction(self, operations: Sequence[Operation], by: str = "operator") -> None:
+        self.apply_elapsed_pings()
+        self.pipeline.apply_for_operator(operations, by)
 
-    # What the parts ask of each other
+    # Interface between the parts
 
-    def settle(self) -> None:
-        """Work out what pings and reports did up to now."""
+    def apply_elapsed_pings(self) -> None:
+        """Apply the effects of all pings and touch reports up to now."""
         now_s = self.loop.time()
         for connection in self.network.connections():
-            connection.settle(now_s)
+            connection.apply_elapsed_pings(now_s)
         for server in self.servers:
             server.report_touches(now_s)
 
-    def disturbed(self) -> None:
-        """Something changed: clients may be waiting in vain from now on, and what waited may go on."""
+    def on_disturbance(self) -> None:
+        """React to a changed condition: start silence timers, check sessions, and commit transactions that can continue."""
         for connection in self.network.connections():
-            connection.wire.watch_silence()
+            connection.transport.watch_for_silence()
         if self.quorum.leader_runs:
             self.sessions.check_all()
         self.pipeline.flush()
 
-    def submit_end(self, session: Session, reason: str) -> None:
+    def submit_session_end(self, session: Session, reason: str) -> None:
         if not session.closing:
             session.closing = True
-            self.pipeline.submit(Transaction(Kind.CLOSE, session.process, session, reason=reason))
+            self.pipeline.submit(Transaction(RequestKind.CLOSE, session.process, session, reason=reason))
 
-    def drop_session(self, session: Session) -> None:
-        """It is over: every server that hears of it closes its connection, if it has one."""
+    def drop_session_connections(self, session: Session) -> None:
+        """Close the connections of an ended session on every server that has contact to the leader."""
         for server in self.servers:
-            if self.quorum.connected(server):
+            if self.quorum.reaches_leader(server):
                 server.drop_ended()
 
-    def admit(self, wire: "Wire", server: Server, attempt: int) -> None:
-        """A client knocks at a server that follows a leader, for a new session or with an old one."""
-        if not self.quorum.connected(server):
+    def accept_client(self, transport: "ClientTransport", server: Server, attempt: int) -> None:
+        """Handle a connection attempt: open a new session, or resume the client's session."""
+        if not self.quorum.reaches_leader(server):
             return
-        if wire.identity is None:
+        if transport.identity is None:
             transaction = Transaction(
-                Kind.OPEN, wire.process.name, None, done=lambda: self._open_session(wire, server, attempt)
+                RequestKind.OPEN,
+                transport.process.name,
+                None,
+                on_applied=lambda: self._open_session(transport, server, attempt),
             )
             self.pipeline.submit(transaction)
             return
-        if wire.zxid > server.zxid:
-            wire.answer(wire.refused, attempt)
+        if transport.zxid > server.zxid:
+            transport.send_handshake_reply(transport.on_refused, attempt)
             return
-        session = self.sessions.find(wire.identity)
+        session = self.sessions.find(transport.identity)
         if session is None:
-            wire.answer(wire.expired, attempt)
+            transport.send_handshake_reply(transport.on_expired, attempt)
             return
         for earlier in [c for c in server.connections if c.session is session]:
             earlier.close_by_server()
-        session.heard(self.loop.time())
-        self._connect(wire, server, session, attempt)
+        session.record_contact(self.loop.time())
+        self._connect(transport, server, session, attempt)
 
-    def _open_session(self, wire: "Wire", server: Server, attempt: int) -> None:
-        session = self.sessions.create(wire.process.name, wire.requested_s)
+    def _open_session(self, transport: "ClientTransport", server: Server, attempt: int) -> None:
+        session = self.sessions.create(transport.process.name, transport.requested_s)
         self.tree.zxid += 1
         self.record("session", session.identity.id, session.process)
-        if self.quorum.connected(server):
-            self._connect(wire, server, session, attempt)
+        if self.quorum.reaches_leader(server):
+            self._connect(transport, server, session, attempt)
 
-    def _connect(self, wire: "Wire", server: Server, session: Session, attempt: int) -> None:
+    def _connect(self, transport: "ClientTransport", server: Server, session: Session, attempt: int) -> None:
         session.owner = server
-        link = self.network.link(wire.process.machine, server.index)
-        connection = Connection(self, wire, server, session, link)
-        wire.answer(wire.welcomed, attempt, connection)
+        link = self.network.link(transport.process.machine, server.index)
+        connection = Connection(self, transport, server, session, link)
+        transport.send_handshake_reply(transport.on_accepted, attempt, connection)
 
-    def _fault(self, name: str, *details: object) -> None:
+    def _record_fault(self, name: str, *details: object) -> None:
         self.record("fault", name, *details)

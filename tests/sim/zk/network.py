@@ -1,4 +1,4 @@
-"""The links between machines and servers, and what can go wrong on them."""
+"""Links between machines and ZooKeeper servers, and their faults."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ HOP_S_MAX = 0.005
 
 
 class Link:
-    """Between one machine, with all its processes, and one server."""
+    """Link between one machine (all its processes) and one server."""
 
     __slots__ = ("replies_cut", "reply_delay_s", "requests_cut")
 
@@ -30,11 +30,11 @@ class Network:
         self._links: dict[tuple[str, int], Link] = {}
         self._connections: dict[Connection, None] = {}
         self.before_fault: Callable[[], None] = lambda: None
-        """What went on undisturbed until now is worked out before the disturbance begins."""
+        """Hook that applies the effects of elapsed pings under the old conditions, before a fault changes the conditions."""
         self.after_fault: Callable[[], None] = lambda: None
 
     def hop_s(self) -> float:
-        """Mostly well under a millisecond, sometimes a few."""
+        """Return a random one-way latency: usually far below a millisecond, sometimes a few."""
         draw = self.random.random()
         return HOP_S_MIN + (HOP_S_MAX - HOP_S_MIN) * draw * draw
 
@@ -46,10 +46,10 @@ class Network:
         return link
 
     def cut(self, machine: str, server: int | None = None, *, requests: bool = True, replies: bool = True) -> None:
-        """Between the machine and one server, or all. What is sent meanwhile is stuck, not yet lost."""
+        """Cut the links between a machine and one server, or all servers. Packets sent meanwhile are blocked, not yet lost."""
         self._record("fault", "cut link", machine, server, requests, replies)
         self.before_fault()
-        for link in self._between(machine, server):
+        for link in self._links_between(machine, server):
             link.requests_cut = link.requests_cut or requests
             link.replies_cut = link.replies_cut or replies
         self.after_fault()
@@ -58,31 +58,31 @@ class Network:
         """Undo `cut` and `delay_replies`."""
         self._record("fault", "heal link", machine, server)
         self.before_fault()
-        healed = list(self._between(machine, server))
+        healed = list(self._links_between(machine, server))
         for link in healed:
             link.requests_cut = link.replies_cut = False
             link.reply_delay_s = 0.0
         for connection in list(self._connections):
             if connection.link in healed:
-                connection.link_healed()
+                connection.on_link_healed()
         self.after_fault()
 
     def delay_replies(self, machine: str, delay_s: float, server: int | None = None) -> None:
         self._record("fault", "delay replies", machine, server, delay_s)
         self.before_fault()
-        for link in self._between(machine, server):
+        for link in self._links_between(machine, server):
             link.reply_delay_s = delay_s
         self.after_fault()
 
-    def opened(self, connection: "Connection") -> None:
+    def add_connection(self, connection: "Connection") -> None:
         self._connections[connection] = None
 
-    def closed(self, connection: "Connection") -> None:
+    def remove_connection(self, connection: "Connection") -> None:
         self._connections.pop(connection, None)
 
     def connections(self) -> "list[Connection]":
         return list(self._connections)
 
-    def _between(self, machine: str, server: int | None) -> Iterator[Link]:
+    def _links_between(self, machine: str, server: int | None) -> Iterator[Link]:
         for index in range(self._servers) if server is None else (server,):
             yield self.link(machine, index)

@@ -1,11 +1,11 @@
-"""Words counted in windows, with their state in RocksDB, into the output that is named. `--final` ends when all is read."""
+"""Count words in windows, with state in RocksDB, into the given sink. With `--final` the query ends after all input."""
 
 import sys
 
 from pyspark.sql.functions import count, window
 
 from holdfast.job import context
-from tests.sinks.kinds import sink
+from tests.sinks.sink_kinds import make_sink
 
 ctx = context()
 ctx.spark.conf.set(
@@ -16,7 +16,7 @@ events = ctx.spark.readStream.schema("time timestamp, word string").option("maxF
 counts = events.withWatermark("time", "1 second").groupBy(window("time", "10 seconds"), "word").agg(count("*").alias("n"))
 writer = (
     counts.select("window.start", "word", "n")
-    .writeStream.foreachBatch(sink(ctx.args.kind, ctx.args.output))
+    .writeStream.foreachBatch(make_sink(ctx.args.kind, ctx.args.output))
     .option("checkpointLocation", ctx.checkpoint)
 )
 if "final" in ctx.args:

@@ -1,4 +1,4 @@
-"""Words counted in windows, with their state in RocksDB, into Parquet or PostgreSQL: as a job of a cluster."""
+"""Count words in windows into Parquet or PostgreSQL, as a job of a cluster."""
 
 from pyspark.sql.functions import count, window
 

@@ -1,4 +1,4 @@
-"""Why a server ended, read from what it left behind. The lines were written by ZooKeeper 3.9.5."""
+"""Exit reasons, found in log lines of ZooKeeper 3.9.5."""
 
 from holdfast.zk.embedded.exit_reason import explain_exit
 
@@ -12,13 +12,13 @@ def line(n: int, level: str, where: str, text: str) -> str:
 EXITING = line(99, "ERROR", "ServiceUtils@48", "Exiting JVM with code 1")
 
 
-def hint(*lines: str, console: str = "", exit_code: int = 1) -> str:
+def exit_reason(*lines: str, console: str = "", exit_code: int = 1) -> str:
     return explain_exit(log="\n".join(lines) + "\n", console=console, exit_code=exit_code, directory="/zk/server-1")
 
 
-def test_a_client_port_in_use() -> None:
+def test_client_port_in_use_is_the_reason() -> None:
     assert (
-        hint(
+        exit_reason(
             line(1, "INFO", "NIOServerCnxnFactory@660", "binding to port /127.0.0.1:23001"),
             line(2, "ERROR", "ZooKeeperServerMain@91", "Unexpected exception, exiting abnormally"),
             "java.net.BindException: Address already in use",
@@ -29,9 +29,9 @@ def test_a_client_port_in_use() -> None:
     )
 
 
-def test_an_election_port_in_use_among_talk_of_other_ports() -> None:
+def test_election_port_in_use_is_found_among_other_ports() -> None:
     assert (
-        hint(
+        exit_reason(
             line(1, "INFO", "NIOServerCnxnFactory@660", "binding to port /127.0.0.1:23001"),
             line(2, "ERROR", "ListenerHandler@1096", "Exception while listening to address /127.0.0.1:23201"),
             "java.net.BindException: Address already in use",
@@ -46,9 +46,9 @@ def test_an_election_port_in_use_among_talk_of_other_ports() -> None:
     )
 
 
-def test_a_directory_that_cannot_be_written() -> None:
+def test_unwritable_directory_is_the_reason() -> None:
     assert (
-        hint(
+        exit_reason(
             line(1, "ERROR", "ZooKeeperServerMain@91", "Unexpected exception, exiting abnormally"),
             "java.io.FileNotFoundException: ./data/version-2/snapshot.0 (Not a directory)",
             "\tat java.base/java.io.FileOutputStream.open0(Native Method) ~[?:?]",
@@ -58,9 +58,9 @@ def test_a_directory_that_cannot_be_written() -> None:
     )
 
 
-def test_any_other_error_is_quoted_with_its_deepest_cause() -> None:
+def test_other_error_is_quoted_with_its_root_cause() -> None:
     assert (
-        hint(
+        exit_reason(
             line(1, "ERROR", "QuorumPeerMain@99", "Invalid config, exiting abnormally"),
             "org.apache.zookeeper.server.quorum.QuorumPeerConfig$ConfigException: Error processing ./zoo.cfg",
             "\tat org.apache.zookeeper.server.quorum.QuorumPeerConfig.parse(QuorumPeerConfig.java:200)",
@@ -69,24 +69,24 @@ def test_any_other_error_is_quoted_with_its_deepest_cause() -> None:
             EXITING,
             console="Invalid config, exiting abnormally",
         )
-        == 'its log ends with "Invalid config, exiting abnormally: '
+        == 'the last error in its log is "Invalid config, exiting abnormally: '
         'java.lang.IllegalArgumentException: myid file is missing"'
     )
 
 
-def test_without_a_log_what_java_printed_is_quoted() -> None:
+def test_console_output_is_quoted_if_the_log_is_empty() -> None:
     printed = "Error: Could not create the Java Virtual Machine.\nError: A fatal exception has occurred.\n"
     printed = "Picked up JAVA_TOOL_OPTIONS: -Xshare:off\n" + printed
-    assert hint(console=printed) == 'it printed "Error: Could not create the Java Virtual Machine."'
+    assert exit_reason(console=printed) == 'it printed "Error: Could not create the Java Virtual Machine."'
 
 
-def test_a_signal_explains_itself_whatever_the_log_says() -> None:
+def test_signal_is_the_reason_regardless_of_the_log() -> None:
     noise = line(1, "ERROR", "Learner@1", "Failed connect to /127.0.0.1:27256")
-    assert hint(noise, exit_code=-9) == "it was ended by SIGKILL"
-    assert hint(noise, exit_code=143) == "it was ended by SIGTERM"
-    assert hint(noise, exit_code=-64) == "it was ended by SIGRTMAX"
-    assert hint(noise, exit_code=-63) == "it was ended by signal 63"
+    assert exit_reason(noise, exit_code=-9) == "it was terminated by SIGKILL"
+    assert exit_reason(noise, exit_code=143) == "it was terminated by SIGTERM"
+    assert exit_reason(noise, exit_code=-64) == "it was terminated by SIGRTMAX"
+    assert exit_reason(noise, exit_code=-63) == "it was terminated by signal 63"
 
 
-def test_without_any_trace_the_exit_code_is_all() -> None:
-    assert hint(exit_code=3) == "it ended with exit code 3 and left no reason"
+def test_exit_code_is_the_reason_if_there_is_no_output() -> None:
+    assert exit_reason(exit_code=3) == "it ended with exit code 3 and logged no error"

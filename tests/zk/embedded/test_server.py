@@ -1,4 +1,4 @@
-"""One real server: its data, its owner, its ports and its files."""
+"""One real server: data, owner, ports and files."""
 
 import os
 import re
@@ -12,18 +12,18 @@ import pytest
 from kazoo.client import KazooClient
 
 from holdfast.errors import Refused
-from holdfast.zk.embedded import Ensemble, Ports, Server, Settings
-from holdfast.zk.embedded.ports import LOOPBACK, taken
-from tests.harness.waiting import eventually
+from holdfast.zk.embedded import EmbeddedEnsemble, Ports, ServerSettings, ZooKeeperServer
+from holdfast.zk.embedded.ports import LOOPBACK, is_port_taken
+from tests.harness.waiting import wait_until
 
 READY_S = 60.0
 
 OWNER = """
 import signal, sys
 from pathlib import Path
-from holdfast.zk.embedded import Ensemble
+from holdfast.zk.embedded import EmbeddedEnsemble
 
-ensemble = Ensemble(Path(sys.argv[1]))
+ensemble = EmbeddedEnsemble(Path(sys.argv[1]))
 ensemble.start()
 ensemble.wait_ready(60)
 sys.stdout.write(f"{ensemble.servers[0].pid}\\n")
@@ -32,8 +32,8 @@ signal.pause()
 """
 
 
-def gone(pid: int) -> bool:
-    """Ended, even if nobody collects it: an orphan's new parent may be slow to, or never do it."""
+def has_ended(pid: int) -> bool:
+    """Return True if the process has ended. A zombie counts: the new parent of an orphan may never collect it."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -49,12 +49,12 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def test_data_and_ports_survive_a_restart_and_the_log_has_the_usual_shape(tmp_path: Path) -> None:
-    first = Ensemble(tmp_path / "zk", size=1)
+def test_data_and_ports_survive_a_restart_and_the_log_has_the_default_format(tmp_path: Path) -> None:
+    first = EmbeddedEnsemble(tmp_path / "zk", size=1)
     assert first.start() == ()
     try:
         first.wait_ready(READY_S)
-        client = KazooClient(first.connect)
+        client = KazooClient(first.connect_string)
         client.start(timeout=30)
         client.create("/kept", b"data")
         client.stop()
@@ -62,14 +62,14 @@ def test_data_and_ports_survive_a_restart_and_the_log_has_the_usual_shape(tmp_pa
     finally:
         first.stop()
     assert not first.servers[0].running
-    assert first.servers[0].exit_hint() == "it was ended by SIGTERM"
+    assert first.servers[0].exit_reason() == "it was terminated by SIGTERM"
 
-    second = Ensemble(tmp_path / "zk")
-    assert second.connect == first.connect
+    second = EmbeddedEnsemble(tmp_path / "zk")
+    assert second.connect_string == first.connect_string
     assert second.start() == ()
     try:
         second.wait_ready(READY_S)
-        client = KazooClient(second.connect)
+        client = KazooClient(second.connect_string)
         client.start(timeout=30)
         assert client.get("/kept")[0] == b"data"
         client.stop()
@@ -82,31 +82,31 @@ def test_data_and_ports_survive_a_restart_and_the_log_has_the_usual_shape(tmp_pa
     assert second.servers[0].console.read_text() == ""
 
 
-def test_a_server_ends_with_its_owner_and_belongs_to_one_owner_at_a_time(tmp_path: Path) -> None:
+def test_server_ends_with_its_owner_and_has_one_owner_at_a_time(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OWNER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         try:
             assert owner.stdout is not None
             pid = int(owner.stdout.readline())
-            assert not gone(pid)
-            heir = Ensemble(tmp_path)
-            with pytest.raises(Refused, match=r"another process runs ZooKeeper server 1 on .*: stop that one first"):
-                heir.start()
-            assert not gone(pid)
-            # Frozen too: a signal that asks would wait for ever.
+            assert not has_ended(pid)
+            successor = EmbeddedEnsemble(tmp_path)
+            with pytest.raises(Refused, match=r"another process is running ZooKeeper server 1 in .*: stop it first"):
+                successor.start()
+            assert not has_ended(pid)
+            # Pause the server: only SIGKILL ends a paused process.
             os.kill(pid, signal.SIGSTOP)
         finally:
             owner.kill()
-    eventually(lambda: gone(pid), within_s=10, what=f"server {pid} ends after its owner was killed")
+    wait_until(lambda: has_ended(pid), within_s=10, what=f"server {pid} ends after its owner was killed")
     try:
-        assert heir.start() == ()
-        heir.wait_ready(READY_S)
+        assert successor.start() == ()
+        successor.wait_ready(READY_S)
     finally:
-        heir.stop()
+        successor.stop()
 
 
-def test_a_port_that_was_taken_meanwhile_moves_the_server_and_says_so(tmp_path: Path) -> None:
-    ensemble = Ensemble(tmp_path, size=1)
+def test_server_whose_port_is_taken_gets_new_ports_and_a_note(tmp_path: Path) -> None:
+    ensemble = EmbeddedEnsemble(tmp_path, size=1)
     port = ensemble.servers[0].client_port
     with listen(port):
         (note,) = ensemble.start()
@@ -114,29 +114,29 @@ def test_a_port_that_was_taken_meanwhile_moves_the_server_and_says_so(tmp_path: 
             ensemble.wait_ready(READY_S)
         finally:
             ensemble.stop()
-    assert note == f"ZooKeeper server 1 moved to new ports, because another program uses 127.0.0.1:{port}"
+    assert note == f"ZooKeeper server 1 has new ports, because another program uses 127.0.0.1:{port}"
     assert ensemble.servers[0].client_port != port
-    assert Ensemble(tmp_path).connect == ensemble.connect
+    assert EmbeddedEnsemble(tmp_path).connect_string == ensemble.connect_string
 
 
-def test_a_port_that_is_in_use_is_named_as_the_reason(tmp_path: Path) -> None:
+def test_port_in_use_is_the_exit_reason(tmp_path: Path) -> None:
     ports = Ports.pick()
-    server = Server(1, tmp_path, {1: ports}, Settings())
+    server = ZooKeeperServer(1, tmp_path, {1: ports}, ServerSettings())
     with listen(ports.client):
-        assert taken(ports.client)
+        assert is_port_taken(ports.client)
         server.start()
         try:
-            eventually(lambda: not server.running, within_s=30, what="the server gives up")
-            assert server.exit_hint() == f"port {ports.client} on 127.0.0.1 is in use by another program"
+            wait_until(lambda: not server.running, within_s=30, what="the server ends")
+            assert server.exit_reason() == f"port {ports.client} on 127.0.0.1 is in use by another program"
         finally:
             server.stop()
 
 
-def test_waiting_for_a_server_that_cannot_write_fails_at_once_with_the_reason(tmp_path: Path) -> None:
-    ensemble = Ensemble(tmp_path, size=1)
+def test_wait_ready_fails_at_once_if_a_server_cannot_write(tmp_path: Path) -> None:
+    ensemble = EmbeddedEnsemble(tmp_path, size=1)
     data = tmp_path / "server-1" / "data"
     data.mkdir(parents=True)
-    # A file where a directory is needed: unlike permissions, this stops root as well.
+    # Put a file where a directory is needed: unlike permissions, this stops root too.
     (data / "version-2").write_text("")
     ensemble.start()
     try:

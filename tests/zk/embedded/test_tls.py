@@ -1,4 +1,4 @@
-"""A real server that speaks TLS and asks every client for a certificate."""
+"""A real server with TLS that requires client certificates."""
 
 import ssl
 import time
@@ -9,61 +9,60 @@ import pytest
 import trustme
 
 from holdfast.errors import Refused
-from holdfast.zk.embedded import Ensemble, Ports, Server, ServerTls, Settings
+from holdfast.zk.embedded import EmbeddedEnsemble, Ports, ServerSettings, ServerTls, ZooKeeperServer
 from holdfast.zk.embedded.ports import LOOPBACK
-from holdfast.zk.session.server_health import ask, read_health
+from holdfast.zk.session.server_health import read_health, send_four_letter_word
 
 with warnings.catch_warnings():
-    # The library warns about its own old algorithms as soon as it is imported.
+    # The library warns about its deprecated algorithms on import.
     warnings.simplefilter("ignore")
     from cryptography.hazmat.primitives import serialization
 
 
 def write_key_store(certificate: trustme.LeafCert, file: Path) -> Path:
     key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), password=None)
-    form, open_form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    pkcs8 = key.private_bytes(serialization.Encoding.PEM, form, open_form)
+    pkcs8 = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     file.write_bytes(pkcs8 + b"".join(pem.bytes() for pem in certificate.cert_chain_pems))
     return file
 
 
-def test_only_clients_with_a_certificate_of_the_authority_are_served(tmp_path: Path) -> None:
-    authority, stranger = trustme.CA(), trustme.CA()
+def test_server_accepts_only_clients_with_a_trusted_certificate(tmp_path: Path) -> None:
+    authority, other_authority = trustme.CA(), trustme.CA()
     trust_store = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(str(trust_store))
     key_store = write_key_store(authority.issue_cert(LOOPBACK), tmp_path / "server key.pem")
-    settings = Settings(tls=ServerTls(key_store, trust_store, plain_port=True))
-    ensemble = Ensemble(tmp_path / "zk", size=1, settings=settings)
+    settings = ServerSettings(tls=ServerTls(key_store, trust_store, plain_port=True))
+    ensemble = EmbeddedEnsemble(tmp_path / "zk", size=1, settings=settings)
     ensemble.start()
     try:
         ensemble.wait_ready(60)
         port = ensemble.servers[0].client_port
 
-        nobody = ssl.create_default_context(cafile=str(trust_store))
+        anonymous = ssl.create_default_context(cafile=str(trust_store))
         member = ssl.create_default_context(cafile=str(trust_store))
         authority.issue_cert("member").configure_cert(member)
-        foreigner = ssl.create_default_context(cafile=str(trust_store))
-        stranger.issue_cert("foreigner").configure_cert(foreigner)
+        outsider = ssl.create_default_context(cafile=str(trust_store))
+        other_authority.issue_cert("outsider").configure_cert(outsider)
 
-        assert ask(LOOPBACK, port, b"ruok", deadline=time.monotonic() + 10, context=member) == "imok"
+        assert send_four_letter_word(LOOPBACK, port, b"ruok", deadline=time.monotonic() + 10, context=member) == "imok"
         assert read_health("1", LOOPBACK, port, timeout_s=10, context=member).mode == "standalone"
-        for context in (nobody, foreigner):
+        for context in (anonymous, outsider):
             health = read_health("1", LOOPBACK, port, timeout_s=10, context=context)
             assert health.mode == "unreachable"
             assert "TLS failed" in health.problems[0]
-        assert f"127.0.0.1:{port}" == ensemble.connect
+        assert f"127.0.0.1:{port}" == ensemble.connect_string
     finally:
         ensemble.stop()
 
 
-def test_a_key_in_a_form_that_zookeeper_cannot_read_is_refused_before_it_starts(tmp_path: Path) -> None:
+def test_key_that_is_not_pkcs8_is_refused_before_the_start(tmp_path: Path) -> None:
     authority = trustme.CA()
     trust_store, key_store = tmp_path / "authority.pem", tmp_path / "server.pem"
     authority.cert_pem.write_to_path(str(trust_store))
-    # trustme writes the older form of key.
+    # trustme writes keys in PKCS #1, not PKCS #8.
     authority.issue_cert(LOOPBACK).private_key_and_cert_chain_pem.write_to_path(str(key_store))
-    settings = Settings(tls=ServerTls(key_store, trust_store))
-    server = Server(1, tmp_path / "zk", {1: Ports.pick()}, settings)
+    settings = ServerSettings(tls=ServerTls(key_store, trust_store))
+    server = ZooKeeperServer(1, tmp_path / "zk", {1: Ports.pick()}, settings)
     with pytest.raises(Refused, match="has no BEGIN PRIVATE KEY: convert it with: openssl pkcs8"):
         server.start()
     assert not server.running

@@ -1,11 +1,11 @@
-"""What a server's answers mean. The answers were copied from ZooKeeper 3.9.5, shortened."""
+"""Health of a server, parsed from its replies. The replies are shortened copies from ZooKeeper 3.9.5."""
 
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.zk.session.server_health import ServerHealth, parse, read_health
+from holdfast.zk.session.server_health import ServerHealth, parse_health, read_health
 
 LEADER = """\
 zk_version\t3.9.5-293c895a8d966a3ecb92872be4a1daf87d725da2, built on 2026-02-11 20:18 UTC
@@ -39,10 +39,10 @@ NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
 
 
 @contextmanager
-def answering(answer: bytes | None) -> Iterator[int]:
-    """A port on loopback where every connection gets this answer, or silence."""
+def fake_server(reply: bytes | None) -> Iterator[int]:
+    """Listen on a loopback port, which is yielded. Every connection gets this reply, or none."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        kept: list[socket.socket] = []
+        silent: list[socket.socket] = []
 
         def serve() -> None:
             while True:
@@ -50,12 +50,12 @@ def answering(answer: bytes | None) -> Iterator[int]:
                     connection, _ = listener.accept()
                 except OSError:
                     return
-                if answer is None:
-                    kept.append(connection)
+                if reply is None:
+                    silent.append(connection)
                     continue
                 with connection:
                     connection.recv(4)
-                    connection.sendall(answer)
+                    connection.sendall(reply)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -64,75 +64,75 @@ def answering(answer: bytes | None) -> Iterator[int]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
-            for connection in kept:
+            for connection in silent:
                 connection.close()
 
 
-def test_a_healthy_leader() -> None:
-    assert parse("1", mntr=LEADER, srvr="") == ServerHealth("1", "leader", 14, 21, ())
+def test_healthy_leader_has_no_problems() -> None:
+    assert parse_health("1", mntr=LEADER, srvr="") == ServerHealth("1", "leader", 14, 21, ())
 
 
-def test_a_leader_misses_a_follower() -> None:
-    health = parse("1", mntr=LEADER.replace("followers\t2", "followers\t1"), srvr="")
-    assert health.problems == ("only 1 of its 2 followers are in sync with it",)
+def test_leader_without_a_synced_follower_has_a_problem() -> None:
+    health = parse_health("1", mntr=LEADER.replace("followers\t2", "followers\t1"), srvr="")
+    assert health.problems == ("only 1 of 2 followers are in sync with this leader",)
 
 
-def test_a_slow_disk() -> None:
-    health = parse("1", mntr=LEADER.replace("fsynctime\t21", "fsynctime\t5012"), srvr="")
+def test_slow_fsync_is_a_problem() -> None:
+    health = parse_health("1", mntr=LEADER.replace("fsynctime\t21", "fsynctime\t5012"), srvr="")
     assert health.mode == "leader"
     assert health.fsync_ms_max == 5012
-    assert health.problems == ("its disk is slow: since it started, an fsync took 5012 ms",)
+    assert health.problems == ("the disk is slow: an fsync has taken 5012 ms since the server started",)
 
 
-def test_a_follower_counts_no_followers_and_unknown_figures_stay_unknown() -> None:
+def test_follower_reports_no_followers_and_unparsable_figures_are_none() -> None:
     mntr = "zk_server_state\tfollower\nzk_quorum_size\t3\nzk_max_latency\tlots\n"
-    assert parse("2", mntr=mntr, srvr="") == ServerHealth("2", "follower", None, None, ())
+    assert parse_health("2", mntr=mntr, srvr="") == ServerHealth("2", "follower", None, None, ())
 
 
-def test_a_server_without_a_quorum_is_not_served_by() -> None:
-    health = parse("2", mntr=NOT_SERVING, srvr="")
+def test_server_without_a_quorum_is_not_serving() -> None:
+    health = parse_health("2", mntr=NOT_SERVING, srvr="")
     assert health.mode == "unreachable"
     assert not health.serving
-    assert health.problems == ("it runs but serves no requests: it has no quorum, or is still starting",)
+    assert health.problems == ("the server runs but does not serve requests: it has no quorum or is still starting",)
 
 
-def test_a_read_only_server_does_not_count_as_serving() -> None:
-    health = parse("2", mntr="zk_server_state\tread-only\n", srvr="")
+def test_read_only_server_is_not_serving() -> None:
+    health = parse_health("2", mntr="zk_server_state\tread-only\n", srvr="")
     assert health.mode == "unreachable"
-    assert health.problems == ("it says that it is 'read-only', and serves no writes",)
+    assert health.problems == ("the server is in state 'read-only', which does not serve writes",)
 
 
-def test_without_mntr_the_mode_comes_from_srvr() -> None:
-    health = parse("3", mntr=NOT_LISTED, srvr=SRVR)
+def test_mode_is_read_from_srvr_if_mntr_is_not_allowed() -> None:
+    health = parse_health("3", mntr=NOT_LISTED, srvr=SRVR)
     assert (health.mode, health.latency_ms_max, health.fsync_ms_max) == ("follower", 14, None)
-    assert health.problems == ("its disk and its followers cannot be watched: add mntr to its 4lw.commands.whitelist",)
+    assert health.problems == ("fsync times and followers are unknown: add mntr to the server's 4lw.commands.whitelist",)
 
 
-def test_without_either_word_the_remedy_is_said() -> None:
-    health = parse("3", mntr=NOT_LISTED, srvr=NOT_LISTED.replace("mntr", "srvr"))
+def test_problem_names_the_setting_if_neither_command_is_allowed() -> None:
+    health = parse_health("3", mntr=NOT_LISTED, srvr=NOT_LISTED.replace("mntr", "srvr"))
     assert health.mode == "unreachable"
-    assert health.problems == ("it answers neither mntr nor srvr: add both to its 4lw.commands.whitelist",)
+    assert health.problems == ("the server allows neither mntr nor srvr: add both to its 4lw.commands.whitelist",)
 
 
-def test_something_that_is_not_zookeeper() -> None:
-    for answer in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\x00zk_"):
-        with answering(answer) as port:
+def test_reply_of_another_program_is_a_problem() -> None:
+    for reply in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\x00zk_"):
+        with fake_server(reply) as port:
             health = read_health("1", "127.0.0.1", port, timeout_s=60)
-        assert health.problems == ("what answers there is not a ZooKeeper server, or it wants TLS",)
+        assert health.problems == ("the reply is not from a ZooKeeper server, or the server requires TLS",)
 
 
-def test_an_answer_is_read_to_its_end() -> None:
-    with answering(LEADER.encode()) as port:
+def test_reply_is_read_to_its_end() -> None:
+    with fake_server(LEADER.encode()) as port:
         assert read_health("1", "127.0.0.1", port, timeout_s=60).mode == "leader"
 
 
-def test_a_silent_port_is_given_up_at_the_deadline() -> None:
-    with answering(None) as port:
+def test_query_of_a_silent_port_ends_at_the_deadline() -> None:
+    with fake_server(None) as port:
         health = read_health("1", "127.0.0.1", port, timeout_s=0.2)
-    assert health.problems == (f"127.0.0.1:{port} gave no answer within 0.2 s",)
+    assert health.problems == (f"127.0.0.1:{port} did not answer within 0.2 s",)
 
 
-def test_a_closed_port_and_an_unknown_host_say_why() -> None:
+def test_closed_port_and_unknown_host_are_reported_with_the_reason() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     health = read_health("1", "127.0.0.1", port, timeout_s=60)

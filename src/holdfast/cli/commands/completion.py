@@ -1,6 +1,5 @@
-"""Completion in shells: the script that turns it on, and the names of jobs."""
+"""Shell completion: `holdfast completion` and the completion of job names."""
 
-import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +7,10 @@ from typing import Any
 
 import click
 
-from holdfast.client.target import Target, find
 from holdfast.errors import HoldfastError
 
 COMPLETE_S = 1.5
-"""Whoever presses a key does not wait for longer."""
+"""Time limit for the cluster to list its jobs after the user pressed a key."""
 COMPLETE_VARIABLE = "_HOLDFAST_COMPLETE"
 
 
@@ -20,7 +18,7 @@ COMPLETE_VARIABLE = "_HOLDFAST_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes commands and jobs.
+    """Print the shell script that completes commands and job names.
 
     For bash: eval "$(holdfast completion bash)"
     """
@@ -32,34 +30,29 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 def job_argument(*, required: bool = True) -> Callable[[Any], Any]:
-    """The argument that names a job. It completes from the cluster."""
-    return click.argument("job", metavar="JOB", required=required, shell_complete=complete_job)
+    """Add the argument that names a job. Its values complete from the cluster."""
+    return click.argument("job", metavar="JOB" if required else "[JOB]", required=required, shell_complete=complete_job)
 
 
 def complete_job(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Live jobs by name. Nothing at all if that takes too long or goes wrong: nobody asked."""
-    found: list[str] = []
+    """Return the names of live jobs that begin with `incomplete`; none if the cluster does not answer in time."""
+    names: list[str] = []
 
-    def look() -> None:
+    def read() -> None:
         try:
-            found.extend(asyncio.run(_names(_target(context))))
+            names.extend(_read_names(context))
         except (HoldfastError, OSError, TimeoutError):
             return
 
-    asking = threading.Thread(target=look, daemon=True)
-    asking.start()
-    asking.join(COMPLETE_S)
-    return sorted(name for name in found if name.startswith(incomplete))
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(COMPLETE_S)
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
-def _target(context: click.Context) -> Target:
-    said = context.params
-    directory: Path | None = said.get("directory")
-    return find(directory, said.get("connect"), said.get("cluster_name"))
+def _read_names(context: click.Context) -> list[str]:
+    from holdfast.client import connect
 
-
-async def _names(target: Target) -> list[str]:
-    from holdfast.client.session import session
-
-    async with session(target) as client:
-        return await client.children(target.paths.names)
+    options = context.params
+    directory: Path | None = options.get("directory")
+    return connect(directory, connect=options.get("connect"), cluster=options.get("cluster_name")).job_names()

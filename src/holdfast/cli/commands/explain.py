@@ -1,6 +1,5 @@
-"""`holdfast explain`: what happened, from logs."""
+"""`holdfast explain`: diagnose incidents from logs."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -12,47 +11,59 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from holdfast.cli.options import connect_cluster, target_options
 from holdfast.cli.output_files import EVENTS_BEGINS, JSON_BEGINS, PAGE_BEGINS, TRACE_BEGINS, check_free, write
-from holdfast.cli.render.diagnosis import show
-from holdfast.cli.render.sanitize import plain
-from holdfast.cli.render.terminal import console, is_terminal
-from holdfast.client.target import Target, find
+from holdfast.cli.render.sanitize import sanitize
+from holdfast.cli.render.table import is_terminal
+from holdfast.cli.render.terminal import console
+from holdfast.client import Cluster
 from holdfast.errors import Refused, Unavailable
-from holdfast.model.identifiers import is_name
 
 if TYPE_CHECKING:
-    from holdfast.explain.inputs import Input
+    from holdfast.explain.inputs import InputFile
     from holdfast.explain.report.answer import Answer
-    from holdfast.explain.spark.scan_job import Progress as Done
+    from holdfast.explain.spark.scan_job import ScanProgress
 
+CLUSTER_HINT = "--cluster is followed by a cluster's name; use --from-cluster to read the logs of a cluster"
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-@click.command()
+class ExplainCommand(click.Command):
+    """Command that explains `--cluster` without a name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadOptionUsage as error:
+            if error.option_name == "--cluster":
+                raise click.UsageError(CLUSTER_HINT, ctx) from error
+            raise
+
+
+@click.command(cls=ExplainCommand)
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
-@click.option("--cluster", "of_cluster", is_flag=True, help="What a cluster has to tell of itself: its events and its logs.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), help="That cluster: the directory of a local one.")
-@click.option("--connect", help="That cluster: its ZooKeeper, HOST:PORT,HOST:PORT…[/PATH].")
-@click.option("--cluster-name", help="The cluster's name, with --connect. Default: 'default'.")
-@click.option("--json", "json_file", metavar="FILE", help="The answer for scripts; - for the terminal.")
 @click.option(
-    "--html", "page_file", metavar="FILE", help="A page with lanes of time, for a browser; one file that needs no other."
+    "--from-cluster", is_flag=True, help="Read the events and logs of a Holdfast cluster. --dir and --connect imply it."
 )
-@click.option("--events", "events_file", metavar="FILE", help="Every event, as Parquet.")
-@click.option("--perfetto", "trace_file", metavar="FILE", help="A trace, for Perfetto and other viewers.")
+@target_options
+@click.option(
+    "--json", "json_file", metavar="FILE", help="Write the answer as JSON to FILE, or to standard output if FILE is -."
+)
+@click.option("--html", "page_file", metavar="FILE", help="Write a self-contained HTML page with a timeline to FILE.")
+@click.option("--events", "events_file", metavar="FILE", help="Write all events to FILE as Parquet.")
+@click.option("--perfetto", "trace_file", metavar="FILE", help="Write a trace for Perfetto to FILE.")
 @click.option(
     "--library",
     multiple=True,
     metavar="FILE",
-    help="Formats, events and rules of your own (TOML), before those that are known.",
+    help="TOML file with additional formats, events and rules; they take precedence over the built-in ones.",
 )
-@click.option("--master", help="The Spark that reads. Default: this machine, all of its cores.")
-@click.option("--conf", "conf", multiple=True, metavar="K=V", help="A setting of that Spark.")
+@click.option("--master", help="Spark master that reads the logs (default: all cores of this machine).")
+@click.option("--conf", "conf", multiple=True, metavar="K=V", help="Spark setting.")
 def explain(
     paths: tuple[str, ...],
-    of_cluster: bool,
+    from_cluster: bool,
     directory: Path | None,
     connect: str | None,
     cluster_name: str | None,
@@ -64,45 +75,50 @@ def explain(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Read logs of ZooKeeper, Kafka, Flink, Spark and Holdfast, and say what happened.
+    """Diagnose incidents from logs of ZooKeeper, Kafka, Flink, Spark and Holdfast.
 
-    PATH is a file, a directory, a pattern, an address (s3://...), or - for standard input; compressed or not. A report that
-    quotes log lines is read as well. Nothing is sent anywhere, and the same logs always get the same answer.
+    PATH is a file, a directory, a glob pattern, an address (s3://...), or - for standard input. Files may be compressed. A text
+    that quotes log lines is read as well. Nothing is sent anywhere, and the same logs always give the same answer.
 
-    With --cluster, what became of its jobs and what their drivers have printed is fetched from there, and read with the rest.
+    With --from-cluster, the events of a cluster's jobs and the output of their drivers are copied from the cluster and read
+    together with the files.
     """
-    target = find(directory, connect, cluster_name) if of_cluster or directory is not None or connect else None
-    if not paths and target is None:
-        raise click.UsageError("what is to be explained? Name files, directories or -, or say --cluster")
-    for path in paths:
-        if target is not None and is_name(path) and not Path(path).exists():
-            raise click.UsageError(f"there is no file {path}; the name of a cluster is given by --cluster-name")
+    reads_cluster = from_cluster or directory is not None or connect is not None
+    if cluster_name is not None and cluster_name.startswith("-"):
+        raise click.UsageError(CLUSTER_HINT)
+    if cluster_name is not None and not reads_cluster:
+        raise click.UsageError(f"--cluster {cluster_name} only names a cluster: add --from-cluster to read its logs")
+    if not paths and not reads_cluster:
+        raise click.UsageError("nothing to explain: name files, directories or -, or use --from-cluster")
+    cluster = connect_cluster(directory, connect, cluster_name) if reads_cluster else None
     check_free(json_file, "--json", JSON_BEGINS)
     check_free(page_file, "--html", PAGE_BEGINS)
     check_free(events_file, "--events", EVENTS_BEGINS)
     check_free(trace_file, "--perfetto", TRACE_BEGINS)
-    reader = Reader(master or f"local[{len(os.sched_getaffinity(0))}]", _settings(conf), library)
-    answer = _answer(paths, target, reader)
+    settings = AnalysisSettings(master or f"local[{len(os.sched_getaffinity(0))}]", _parse_conf(conf), library)
+    answer = _answer(paths, cluster, settings)
     if events_file is not None:
         _write_events(answer, events_file)
     if trace_file is not None:
-        from holdfast.explain.report.perfetto import trace
+        from holdfast.explain.report.perfetto import perfetto_trace
 
-        write(trace_file, json.dumps(trace(answer)))
+        write(trace_file, json.dumps(perfetto_trace(answer)))
     if page_file is not None:
-        from holdfast.explain.report.html import page
+        from holdfast.explain.report.html import render_page
 
-        write(page_file, page(answer))
+        write(page_file, render_page(answer))
     if json_file is not None:
-        text = json.dumps(answer.json(), indent=2, ensure_ascii=False)
+        text = json.dumps(answer.as_json(), indent=2, ensure_ascii=False)
         if json_file == "-":
             click.echo(text)
             return
         write(json_file, text)
-    show(answer, console())
+    from holdfast.cli.render.diagnosis import print_answer
+
+    print_answer(answer, console())
 
 
-def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+def _parse_conf(conf: tuple[str, ...]) -> dict[str, str]:
     settings = {}
     for pair in conf:
         key, equals, value = pair.partition("=")
@@ -113,87 +129,93 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """How it is read."""
+class AnalysisSettings:
+    """Spark settings and library files for the analysis."""
 
     master: str
     conf: dict[str, str]
     library: tuple[str, ...]
 
 
-def _answer(paths: tuple[str, ...], target: Target | None, reader: Reader) -> "Answer":
+def _answer(paths: tuple[str, ...], cluster: Cluster | None, settings: AnalysisSettings) -> "Answer":
     try:
-        from holdfast.explain.analyze import answer
-        from holdfast.explain.inputs import inputs
-        from holdfast.explain.library import library
-        from holdfast.explain.spark.scan_job import scanned
-        from holdfast.explain.spark.session import spark
-        from holdfast.explain.timeline.merge import gathered
+        from holdfast.explain.analyze import analyze
+        from holdfast.explain.inputs import find_inputs
+        from holdfast.explain.library import load_library
+        from holdfast.explain.spark.scan_job import scan_on_spark
+        from holdfast.explain.spark.spark_session import spark_session
+        from holdfast.explain.timeline.merge import merge_scans
     except ImportError as error:
         raise Refused(f"{error.name} is not installed here: pip install 'holdfast[spark,explain]'") from error
-    known = library(reader.library)  # what is wrong with it is said before Spark starts
-    named = inputs(paths)
+    known = load_library(settings.library)  # report errors in it before Spark starts
+    named = find_inputs(paths)
     try:
-        with _copied(target, alone=not paths) as (copies, notes):
+        with _copied(cluster, alone=not paths) as (copies, notes):
             files = [*copies, *named]
-            with _told(sum(file.size for file in files)) as told, spark(reader.master, reader.conf) as session:
-                found = gathered(files, scanned(session, files, known.added, told))
+            with (
+                _scan_progress(sum(file.size for file in files)) as on_progress,
+                spark_session(settings.master, settings.conf) as session,
+            ):
+                found = merge_scans(files, scan_on_spark(session, files, known.added, on_progress))
     finally:
         for file in named:
-            if file.spooled:
+            if file.is_temporary:
                 Path(file.path).unlink(missing_ok=True)
-    return answer(replace(found, troubles=(*notes, *found.troubles)), known)
+    return analyze(replace(found, problems=(*notes, *found.problems)), known)
 
 
 @contextlib.contextmanager
-def _copied(target: Target | None, *, alone: bool) -> "Iterator[tuple[list[Input], list[str]]]":
-    """What the cluster has to tell, as files, and what could not be had of it. `alone`: there is nothing else to read."""
-    if target is None:
+def _copied(cluster: Cluster | None, *, alone: bool) -> "Iterator[tuple[list[InputFile], list[str]]]":
+    """Copy the logs of a cluster; yield the copies and notes about missing logs. `alone`: there are no other inputs."""
+    if cluster is None:
         yield [], []
         return
-    from holdfast.client.cluster_logs import copy_cluster
-    from holdfast.client.log_copies import Copies
-    from holdfast.explain.inputs import copied
+    from holdfast.explain.inputs import input_from_copy
 
     with tempfile.TemporaryDirectory(prefix="holdfast-explain-") as directory:
-        with _saying() as say:
-            copies = Copies(Path(directory), say)
-            try:
-                asyncio.run(copy_cluster(target, copies))
-            except (Refused, Unavailable):
-                if alone:
-                    raise
+        try:
+            with _copy_status() as on_copy:
+                copies = cluster.copy_logs(directory, on_copy=on_copy)
+        except (Refused, Unavailable) as error:
+            if alone:
+                raise
+            yield [], [f"the events of the cluster in ZooKeeper could not be read: {error}"]
+            return
         if alone and not copies.files:
-            raise Refused(" ".join(("there is nothing to explain: the cluster has no events and no logs.", *copies.notes)))
-        yield [copied(copy.path, copy.name) for copy in copies.files], copies.notes
+            raise Refused(" ".join(("nothing to explain: the cluster has no events and no logs.", *copies.notes)))
+        yield [input_from_copy(copy.path, copy.name) for copy in copies.files], copies.notes
 
 
 @contextlib.contextmanager
-def _saying() -> Iterator[Callable[[str], None]]:
-    """One line on a terminal, which goes away."""
+def _copy_status() -> Iterator[Callable[[str], None]]:
+    """Show the name of the current log on a terminal; without a terminal show nothing."""
     if not is_terminal(sys.stderr):
         yield lambda name: None
         return
-    with console(stderr=True).status("looking at the cluster") as status:
-        yield lambda name: status.update(f"copying: {plain(name)}")
+    with console(stderr=True).status("reading the cluster") as status:
+        yield lambda name: status.update(f"copying: {sanitize(name)}")
 
 
 @contextlib.contextmanager
-def _told(size: int) -> "Iterator[Callable[[Done], None]]":
-    """A bar on a terminal, nothing else."""
+def _scan_progress(size: int) -> "Iterator[Callable[[ScanProgress], None]]":
+    """Show a progress bar on a terminal; without a terminal show nothing."""
     if not is_terminal(sys.stderr):
         yield lambda done: None
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting Spark", total=None)
         amount = next(f"{size / unit:,.1f} {name}" for unit, name in _UNITS if size >= unit / 10 or unit == 1e3)
 
-        def told(done: "Done") -> None:
-            what = f"reading {amount}" if done.begun else "waiting for Spark's workers"
-            bar.update(task, description=what, completed=done.done, total=done.of if done.begun else None)
+        def update(progress: "ScanProgress") -> None:
+            description = f"reading {amount}" if progress.started else "waiting for Spark's workers"
+            bar.update(
+                task, description=description, completed=progress.done, total=progress.total if progress.started else None
+            )
 
-        yield told
+        yield update
 
 
 def _write_events(answer: "Answer", path: str) -> None:

@@ -17,12 +17,16 @@ from holdfast.errors import Refused
     type=click.Path(path_type=Path),
     default=Path("holdfast.toml"),
     show_default=True,
-    help="The node's settings.",
+    help="Configuration file of the node.",
 )
-@click.option("--accept-zookeeper", is_flag=True, help="Take the ZooKeeper as it is now, even if it lost data. Once.")
+@click.option(
+    "--accept-zookeeper",
+    is_flag=True,
+    help="Accept the present data of ZooKeeper, even if it has lost some. Applies to this start only.",
+)
 def node(config_path: Path, accept_zookeeper: bool) -> None:
-    """Run one node of a cluster, in the foreground."""
-    settings = config.load(config_path)
+    """Run one node of a cluster in the foreground."""
+    settings = config.load_config(config_path)
     try:
         settings.directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -30,7 +34,7 @@ def node(config_path: Path, accept_zookeeper: bool) -> None:
     agent = [sys.executable, "-P", "-m", "holdfast.cli.agent_main", str(config_path.absolute())]
     if accept_zookeeper:
         agent.append("--accept-zookeeper")
-    # Not a child but this very process: the guard must stay tiny, and what was loaded here for parsing goes with the exec.
+    # Replace this process instead of starting a child: the guard must stay small, and exec frees the modules loaded here.
     command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(settings.directory.absolute()), *agent]
     sys.stdout.flush()
     os.execv(sys.executable, command)

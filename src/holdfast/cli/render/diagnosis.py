@@ -1,4 +1,4 @@
-"""What `holdfast explain` says to people: what, when, where, why, what to do; and the lines that show it."""
+"""Print the diagnoses of `holdfast explain`: what happened, when, where, why, what to do, and the log lines that show it."""
 
 from typing import TYPE_CHECKING
 
@@ -6,79 +6,100 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from holdfast.cli.render.sanitize import plain
+from holdfast.cli.render.sanitize import sanitize
 
 if TYPE_CHECKING:
     from holdfast.explain.diagnose import Diagnosis
-    from holdfast.explain.event import Event
+    from holdfast.explain.event import LogEvent
     from holdfast.explain.report.answer import Answer
+    from holdfast.explain.scan.error_lines import ErrorLine
 
 EVIDENCE_SHOWN = 5
 BURSTS_SHOWN = 3
+ERRORS_SHOWN = 5
 _INDENT = 4
 
 
-def show(answer: "Answer", console: Console) -> None:
+def print_answer(answer: "Answer", console: Console) -> None:
     if not answer.diagnoses:
-        console.print(Text(plain(answer.summary), style="bold"))
+        console.print(Text(sanitize(answer.summary), style="bold"))
+        _show_errors(answer, console)
     for number, diagnosis in enumerate(answer.diagnoses, 1):
         _show_one(answer, number, diagnosis, console)
     _show_bursts(answer, console)
     console.print(Text(_counts(answer), style="dim"))
     for note in answer.notes:
-        console.print(Text(f"note: {plain(note)}", style="yellow"))
+        console.print(Text(f"note: {sanitize(note)}", style="yellow"))
 
 
 def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console) -> None:
-    from holdfast.explain.library.timestamp import stamp
+    from holdfast.explain.library.timestamp import format_timestamp
 
     root = Text("  the root", style="bold red") if one.root and len(answer.diagnoses) > 1 else Text()
-    console.print(Text.assemble(f"{number}. ", (plain(one.title), "bold"), root))
-    when = stamp(one.begin_ms).replace("T", " ")
-    until = f" to {stamp(one.end_ms).replace('T', ' ')}" if one.end_ms != one.begin_ms else ""
-    zone = " UTC" if all(happening.event.zoned for happening in one.evidence) else ""
+    console.print(Text.assemble(f"{number}. ", (sanitize(one.title), "bold"), root))
+    when = format_timestamp(one.begin_ms).replace("T", " ")
+    until = f" to {format_timestamp(one.end_ms).replace('T', ' ')}" if one.end_ms != one.begin_ms else ""
+    zone = " UTC" if all(occurrence.event.zoned for occurrence in one.evidence) else ""
     sure = f"{one.confidence:.0%} sure"
     _indented(
-        console, Text(f"{when}{until}{zone} at {plain(', '.join(one.components))} ({one.signature}, {sure})", style="cyan")
+        console, Text(f"{when}{until}{zone} at {sanitize(', '.join(one.components))} ({one.signature}, {sure})", style="cyan")
     )
-    _indented(console, Text(plain(one.explanation)))
-    _indented(console, Text.assemble(("what to do: ", "bold"), plain(one.advice)))
+    _indented(console, Text(sanitize(one.explanation)))
+    _indented(console, Text.assemble(("what to do: ", "bold"), sanitize(one.advice)))
     if one.issues:
         _indented(console, Text(f"known as {', '.join(one.issues)}", style="dim"))
     if len(one.chain) > 1:
         _indented(console, Text("how it came about:", style="bold"))
         for link in one.chain:
-            at = stamp(link.happening.begin_ms).split("T")[1]
-            why = f"  ({plain(link.rule)}, {link.delay_ms:,} ms later)" if link.rule else ""
-            said = f"{at}  {plain(link.happening.component)}: {plain(link.happening.event.says)}"
+            at = format_timestamp(link.occurrence.begin_ms).split("T")[1]
+            why = f"  ({sanitize(link.rule)}, {link.delay_ms:,} ms later)" if link.rule else ""
+            said = f"{at}  {sanitize(link.occurrence.component)}: {sanitize(link.occurrence.event.description)}"
             _indented(console, Text.assemble(said, (why, "dim")), 2)
     _indented(console, Text("seen in:", style="bold"))
-    for happening in one.evidence[:EVIDENCE_SHOWN]:
-        event = happening.event
-        times = f" ({happening.count:,} times)" if happening.count > 1 else ""
-        where = f"{plain(answer.gathered.files[event.file])}:{event.line}{times}  "
-        _indented(console, Text.assemble((where, "dim"), plain(_line(event))), 2)
+    for occurrence in one.evidence[:EVIDENCE_SHOWN]:
+        event = occurrence.event
+        times = f" ({occurrence.count:,} times)" if occurrence.count > 1 else ""
+        where = f"{sanitize(answer.scan.files[event.file])}:{event.line}{times}  "
+        _indented(console, Text.assemble((where, "dim"), sanitize(_line(event))), 2)
     if len(one.evidence) > EVIDENCE_SHOWN:
         _indented(console, Text(f"and {len(one.evidence) - EVIDENCE_SHOWN} more (--json has all)", style="dim"), 2)
     console.print()
 
 
+def _show_errors(answer: "Answer", console: Console) -> None:
+    """Print the first and the most frequent error lines."""
+    first, frequent = answer.first_error(), answer.frequent_errors()
+    if first is None:
+        return
+    _indented(console, Text("first error line:", style="bold"))
+    _indented(console, _error(answer, first, ""), 2)
+    _indented(console, Text("most frequent error lines:", style="bold"))
+    for one in frequent[:ERRORS_SHOWN]:
+        _indented(console, _error(answer, one, f" ({one.total:,} {'time' if one.total == 1 else 'times'})"), 2)
+    if len(frequent) > ERRORS_SHOWN:
+        _indented(console, Text(f"and {len(frequent) - ERRORS_SHOWN} more (in the --json answer)", style="dim"), 2)
+
+
+def _error(answer: "Answer", one: "ErrorLine", times: str) -> Text:
+    where = f"{sanitize(answer.scan.files[one.file])}:{one.line}{times}  "
+    return Text.assemble((where, "dim"), sanitize(one.text))
+
+
 def _show_bursts(answer: "Answer", console: Console) -> None:
-    from holdfast.explain.library.timestamp import stamp
-    from holdfast.explain.timeline.bursts import bursts
+    from holdfast.explain.library.timestamp import format_timestamp
 
-    all_ = bursts(answer.happenings, answer.gathered.dropped)
-    for one in all_[:BURSTS_SHOWN]:
+    for one in answer.bursts[:BURSTS_SHOWN]:
         seconds = max(1, round((one.end_ms - one.begin_ms) / 1000))
-        said = f"{one.count:,} times {one.kind} within {seconds:,} s at {plain(one.component)}: {plain(one.first.event.says)}"
-        console.print(Text.assemble((f"burst: {stamp(one.begin_ms).replace('T', ' ')}  ", "cyan"), said))
-    if len(all_) > BURSTS_SHOWN:
-        console.print(Text(f"and {len(all_) - BURSTS_SHOWN} more bursts (--json has them)", style="dim"))
+        where, description = sanitize(one.component), sanitize(one.first.event.description)
+        said = f"{one.count:,} times {one.kind} within {seconds:,} s at {where}: {description}"
+        console.print(Text.assemble((f"burst: {format_timestamp(one.begin_ms).replace('T', ' ')}  ", "cyan"), said))
+    if len(answer.bursts) > BURSTS_SHOWN:
+        console.print(Text(f"and {len(answer.bursts) - BURSTS_SHOWN} more bursts (--json has them)", style="dim"))
 
 
-def _line(event: "Event") -> str:
-    """As it stands there; if that is for machines, what it says."""
-    return f"{event.fields.get('time', '')} {event.says}" if event.text.startswith("{") else event.text
+def _line(event: "LogEvent") -> str:
+    """Return the log line; for a JSON line, its time and message."""
+    return f"{event.fields.get('time', '')} {event.description}" if event.text.startswith("{") else event.text
 
 
 def _indented(console: Console, text: Text, more: int = 0) -> None:
@@ -86,8 +107,8 @@ def _indented(console: Console, text: Text, more: int = 0) -> None:
 
 
 def _counts(answer: "Answer") -> str:
-    counts = answer.gathered.counts
-    files = len(answer.gathered.files)
+    counts = answer.scan.counts
+    files = len(answer.scan.files)
     return (
         f"{files} file{'s' if files != 1 else ''}, {counts.bytes:,} bytes, {counts.lines:,} lines, {counts.records:,} records, "
         f"{counts.events:,} events; {counts.unparsed_lines:,} lines belong to no record"

@@ -1,8 +1,8 @@
-"""Text that cannot harm a terminal."""
+"""Remove control characters from text before it is printed."""
 
 
-def plain(text: str) -> str:
-    """On one line, and without anything that a terminal would act upon: names and reasons come from programs of all kinds."""
+def sanitize(text: str) -> str:
+    """Return text on one line, with control characters escaped: names and reasons can contain arbitrary bytes."""
     words = " ".join(text.split())
     if words.isprintable():
         return words

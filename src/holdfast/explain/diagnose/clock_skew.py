@@ -1,18 +1,23 @@
-"""Clocks that differ."""
+"""Detector of clocks that differ."""
 
 from collections.abc import Iterator
 
-from holdfast.explain.diagnose.case import Case, Found, seconds
+from holdfast.explain.diagnose.diagnosis import SignatureMatch, format_duration
+from holdfast.explain.timeline.timeline import Timeline
 
 SKEW_MS = 1000
 
 
-def skew(case: Case) -> Iterator[Found]:
-    for one in case.skews:
+def detect_clock_skew(timeline: Timeline) -> Iterator[SignatureMatch]:
+    for one in timeline.skews:
         if abs(one.behind_ms) >= SKEW_MS and abs(one.behind_ms) > 2 * one.error_ms:
-            way = "behind" if one.behind_ms > 0 else "ahead of"
-            facts = {"component": one.component, "apart": f"{seconds(abs(one.behind_ms))} {way}", "error": one.error_ms}
-            yield Found("clock-skew", 0.85, one.evidence, facts, symptom=one.evidence[0])
+            direction = "behind" if one.behind_ms > 0 else "ahead of"
+            facts = {
+                "component": one.component,
+                "apart": f"{format_duration(abs(one.behind_ms))} {direction}",
+                "error": one.error_ms,
+            }
+            yield SignatureMatch("clock-skew", 0.85, one.evidence, facts, symptom=one.evidence[0])
 
 
-SIGNATURES = (skew,)
+DETECTORS = (detect_clock_skew,)

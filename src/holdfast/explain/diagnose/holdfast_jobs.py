@@ -1,85 +1,93 @@
-"""Holdfast's own jobs that stand still: parked, set aside, failed for good."""
+"""Detectors of Holdfast jobs that are parked, quarantined or failed, and of leadership that moves between nodes."""
 
 import itertools
 from collections.abc import Iterator
 
-from holdfast.explain.diagnose.case import Case, Found
-from holdfast.explain.library.timestamp import stamp
-from holdfast.explain.timeline.occurrence import Happening
+from holdfast.explain.diagnose.diagnosis import SignatureMatch
+from holdfast.explain.library.timestamp import format_timestamp
+from holdfast.explain.timeline.occurrence import Occurrence
+from holdfast.explain.timeline.timeline import Timeline
 
-MOVED_MS = 120_000
-"""A reign ends at most so long before or after the next one begins, as its own node tells it: it may have been frozen."""
-ORDERLY = "this node stops"
+HANDOVER_MS = 120_000
+"""Longest time between the begin of a leadership and the previous leader's report of its end: its node may have been frozen."""
+GRACEFUL_REASON = "this node stops"
 _PHASES = ("job-state", "job-restarting", "job-parked", "job-quarantined", "job-failed")
 
 
-def parked(case: Case) -> Iterator[Found]:
-    yield from _standing(case, "job-parked", "job-parked")
+def detect_parked(timeline: Timeline) -> Iterator[SignatureMatch]:
+    yield from _match_last(timeline, "job-parked", "job-parked")
 
 
-def quarantined(case: Case) -> Iterator[Found]:
-    yield from _standing(case, "job-quarantined", "job-quarantined")
+def detect_quarantined(timeline: Timeline) -> Iterator[SignatureMatch]:
+    yield from _match_last(timeline, "job-quarantined", "job-quarantined")
 
 
-def failed(case: Case) -> Iterator[Found]:
-    yield from _standing(case, "job-failed", "job-failed")
+def detect_failed(timeline: Timeline) -> Iterator[SignatureMatch]:
+    yield from _match_last(timeline, "job-failed", "job-failed")
 
 
-def _standing(case: Case, kind: str, signature: str) -> Iterator[Found]:
-    """The last time for each job, and what has become of it since."""
-    last = {one.of("job"): one for one in case.all(kind) if one.event.system == "holdfast"}
+def _match_last(timeline: Timeline, kind: str, signature: str) -> Iterator[SignatureMatch]:
+    """Match the last such event of each job, and state the job's phase since then."""
+    last = {one.value("job"): one for one in timeline.all(kind) if one.event.system == "holdfast"}
     for one in last.values():
         facts = {
-            "job": label(one),
-            "name": called(one),
-            "reason": one.of("reason"),
-            "attempt": one.of("attempt"),
-            "since": since(case, one),
+            "job": job_label(one),
+            "name": name_in_commands(one),
+            "reason": one.value("reason"),
+            "attempt": one.value("attempt"),
+            "since": phase_since(timeline, one),
         }
-        yield Found(signature, 0.95, (one,), facts, symptom=one)
+        yield SignatureMatch(signature, 0.95, (one,), facts, symptom=one)
 
 
-def since(case: Case, one: Happening) -> str:
-    """How the job stands, if it is another way by now."""
-    last = max(case.same(one, "job", *_PHASES), key=lambda other: (_until(other), other.event.file, other.event.offset))
-    return f" Since {stamp(_until(last)).replace('T', ' ')[:19]} it is {last.of('phase')}." if last is not one else ""
+def phase_since(timeline: Timeline, one: Occurrence) -> str:
+    """Return a sentence with the job's phase since `one`, or an empty string if it has not changed."""
+    last = max(
+        timeline.sharing(one, "job", *_PHASES), key=lambda other: (_last_ms(other), other.event.file, other.event.offset)
+    )
+    if last is one:
+        return ""
+    return f" Since {format_timestamp(_last_ms(last)).replace('T', ' ')[:19]} it is {last.value('phase')}."
 
 
-def _until(one: Happening) -> int:
+def _last_ms(one: Occurrence) -> int:
     return max(one.begin_ms, one.last_ms)
 
 
-def called(one: Happening) -> str:
-    """What a person calls it in a command."""
-    return one.of("name") or one.of("job")
+def name_in_commands(one: Occurrence) -> str:
+    return one.value("name") or one.value("job")
 
 
-def label(one: Happening) -> str:
-    return f"{one.of('name')} ({one.of('job')})" if one.of("name") else one.of("job")
+def job_label(one: Occurrence) -> str:
+    return f"{one.value('name')} ({one.value('job')})" if one.value("name") else one.value("job")
 
 
-def leadership_moved(case: Case) -> Iterator[Found]:
-    grants = [one for one in case.all("leadership-granted") if one.event.system == "holdfast"]
-    grants.sort(key=lambda one: (int(one.of("epoch") or 0), one.begin_ms))
+def detect_leadership_moved(timeline: Timeline) -> Iterator[SignatureMatch]:
+    grants = [one for one in timeline.all("leadership-granted") if one.event.system == "holdfast"]
+    grants.sort(key=lambda one: (int(one.value("epoch") or 0), one.begin_ms))
     for before, after in itertools.pairwise(grants):
-        given_up = [one for one in case.near(after, MOVED_MS, MOVED_MS, "leadership-revoked") if _of(one, before)]
-        started = [one for one in case.near(after, MOVED_MS, MOVED_MS, "node-started") if _of(one, before)]
-        if before.of("epoch") != after.of("epoch") and not any(one.of("reason") == ORDERLY for one in given_up):
-            yield _moved(before, after, given_up[:1] or started[:1])
+        around = timeline.near(after, HANDOVER_MS, HANDOVER_MS, "leadership-revoked", "node-started")
+        ends = [one for one in around if _ends_leadership(one, before)]
+        revoked = [one for one in ends if one.kind == "leadership-revoked"]
+        started = [one for one in ends if one.kind == "node-started"]
+        if before.value("epoch") != after.value("epoch") and not any(one.value("reason") == GRACEFUL_REASON for one in revoked):
+            yield _match_moved(before, after, revoked[:1] or started[:1])
 
 
-def _of(one: Happening, grant: Happening) -> bool:
-    """The end of that reign: the same node, and of what names an epoch, the same."""
-    return one.component == grant.component and one.of("epoch") in ("", grant.of("epoch")) and one.begin_ms > grant.begin_ms
+def _ends_leadership(one: Occurrence, grant: Occurrence) -> bool:
+    """Return True if `one` ends the leadership that `grant` began: same node, and same epoch if it names one."""
+    return (
+        one.component == grant.component and one.value("epoch") in ("", grant.value("epoch")) and one.begin_ms > grant.begin_ms
+    )
 
 
-def _moved(before: Happening, after: Happening, ends: list[Happening]) -> Found:
+def _match_moved(before: Occurrence, after: Occurrence, ends: list[Occurrence]) -> SignatureMatch:
     why = f"Nothing here says why {before.component} did not go on."
     for end in ends:
-        reason = end.of("reason") or "its agent ended, and was started again"
-        why = f"{before.component}: {reason} ({stamp(end.begin_ms).replace('T', ' ')[:19]})."
-    facts = {"before": before.component, "after": after.component, "epoch": after.of("epoch"), "why": why}
-    return Found("leadership-moved", 0.8, (*ends, after), facts, symptom=(*ends, after)[0])
+        reason = end.value("reason") or "its agent ended, and was started again"
+        why = f"{before.component}: {reason} ({format_timestamp(end.begin_ms).replace('T', ' ')[:19]})."
+    facts = {"before": before.component, "after": after.component, "epoch": after.value("epoch"), "why": why}
+    return SignatureMatch("leadership-moved", 0.8, (*ends, after), facts, symptom=(*ends, after)[0])
 
 
-SIGNATURES = (parked, quarantined, failed, leadership_moved)
+DETECTORS = (detect_parked, detect_quarantined, detect_failed, detect_leadership_moved)

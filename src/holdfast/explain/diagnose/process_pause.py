@@ -1,19 +1,20 @@
-"""Processes that stand still."""
+"""Detector of long garbage collection pauses."""
 
 from collections.abc import Iterator
 
-from holdfast.explain.diagnose.case import Case, Found, seconds
+from holdfast.explain.diagnose.diagnosis import SignatureMatch, format_duration
+from holdfast.explain.timeline.timeline import Timeline
 
 PAUSE_MS = 1000
 
 
-def gc_pause(case: Case) -> Iterator[Found]:
-    pauses = [one for one in case.all("gc-pause") if one.event.duration_ms >= PAUSE_MS]
+def detect_gc_pause(timeline: Timeline) -> Iterator[SignatureMatch]:
+    pauses = [one for one in timeline.all("gc-pause") if one.event.duration_ms >= PAUSE_MS]
     if pauses:
         worst = max(pauses, key=lambda one: one.event.duration_ms)
         longest = worst.event.duration_ms
-        facts = {"component": worst.component, "longest": seconds(longest), "count": len(pauses)}
-        yield Found("gc-pause", min(0.9, 0.5 + longest / 20_000), tuple(pauses), facts, symptom=worst)
+        facts = {"component": worst.component, "longest": format_duration(longest), "count": len(pauses)}
+        yield SignatureMatch("gc-pause", min(0.9, 0.5 + longest / 20_000), tuple(pauses), facts, symptom=worst)
 
 
-SIGNATURES = (gc_pause,)
+DETECTORS = (detect_gc_pause,)

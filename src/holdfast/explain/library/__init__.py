@@ -1,4 +1,4 @@
-"""What is known of other systems: declarations, read from this directory and from files that a user adds."""
+"""Library of known formats, events, causal rules and signatures, declared in TOML files here and in the user's files."""
 
 import functools
 import tomllib
@@ -9,41 +9,43 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Refused
-from holdfast.explain.library.causal_rule import Rule, rules_in
-from holdfast.explain.library.event_pattern import Patterns, patterns_in
-from holdfast.explain.library.log_format import Formats, formats_in
-from holdfast.explain.library.signature import Signature, signatures_in
+from holdfast.explain.library.causal_rule import CausalRule, parse_rules
+from holdfast.explain.library.event_pattern import EventPatterns, parse_patterns
+from holdfast.explain.library.log_format import LogFormats, parse_formats
+from holdfast.explain.library.signature import Signature, parse_signatures
 
-Added = tuple[tuple[str, str], ...]
-"""What a user adds: where it is from, and its text. Workers on other machines have the text, and not the file."""
+AddedText = tuple[tuple[str, str], ...]
+"""(path, text) of the user's own files. Workers on other machines get the text, because they do not have the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    formats: Formats
-    patterns: Patterns
-    rules: tuple[Rule, ...]
+    formats: LogFormats
+    patterns: EventPatterns
+    rules: tuple[CausalRule, ...]
     signatures: Mapping[str, Signature]
-    added: Added = ()
+    added: AddedText = ()
 
 
-def library(added: tuple[str, ...] = ()) -> Library:
-    """Ours, after those that are in the files `added`: the first that fits counts."""
-    return library_of(tuple((path, _text(path)) for path in added))
+def load_library(added: tuple[str, ...] = ()) -> Library:
+    """Read the user's files and the built-in ones. The user's come first, and the first declaration that matches wins.
+
+    Raise Refused if a file cannot be read or used."""
+    return parse_library(tuple((path, _text(path)) for path in added))
 
 
 @functools.lru_cache(maxsize=4)
-def library_of(added: Added) -> Library:
-    ours = sorted(
+def parse_library(added: AddedText) -> Library:
+    built_in = sorted(
         (entry for entry in resources.files(__name__).iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name
     )
     documents = [(path, _document(path, text)) for path, text in added]
-    documents += [(entry.name, _document(entry.name, entry.read_text("utf-8"))) for entry in ours]
+    documents += [(entry.name, _document(entry.name, entry.read_text("utf-8"))) for entry in built_in]
     return Library(
-        Formats(format for where, document in documents for format in formats_in(document, where)),
-        Patterns(pattern for where, document in documents for pattern in patterns_in(document, where)),
-        tuple(rule for where, document in documents for rule in rules_in(document, where)),
-        {one.name: one for where, document in reversed(documents) for one in signatures_in(document, where)},
+        LogFormats(format for where, document in documents for format in parse_formats(document, where)),
+        EventPatterns(pattern for where, document in documents for pattern in parse_patterns(document, where)),
+        tuple(rule for where, document in documents for rule in parse_rules(document, where)),
+        {one.name: one for where, document in reversed(documents) for one in parse_signatures(document, where)},
         added,
     )
 

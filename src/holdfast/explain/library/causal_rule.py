@@ -1,4 +1,4 @@
-"""What follows from what. Declared in `library/rules.toml`, and in users' files."""
+"""Causal rule: events that can cause other events. Declared in `library/rules.toml` and in the user's files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ from holdfast.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CausalRule:
     cause: frozenset[str]
     effect: frozenset[str]
     within_ms: int
     same: tuple[str, ...]
     differ: tuple[str, ...]
-    """What cause and effect must not have in common."""
+    """Fields in which cause and effect must not agree."""
     since: frozenset[str]
-    """What was before the last of these, where the effect is, is no cause."""
+    """Event kinds: an event before the last of these at the effect's component is not a cause."""
     unless: frozenset[str]
-    """What one of these was just before, where the cause is, is no cause."""
-    says: str
+    """Event kinds: an event that one of these precedes at the same component is not a cause."""
+    description: str
 
 
-def rules_in(document: Mapping[str, Any], where: str) -> list[Rule]:
-    found = []
+def parse_rules(document: Mapping[str, Any], where: str) -> list[CausalRule]:
+    rules = []
     for table in document.get("rule", []):
         try:
             within = str(table["within"])
-            found.append(
-                Rule(
+            rules.append(
+                CausalRule(
                     cause=frozenset(table["cause"]),
                     effect=frozenset(table["effect"]),
                     within_ms=int(within.removesuffix("s")) * 1000,
@@ -36,11 +36,9 @@ def rules_in(document: Mapping[str, Any], where: str) -> list[Rule]:
                     differ=tuple(table.get("differ", ())),
                     since=frozenset(table.get("since", ())),
                     unless=frozenset(table.get("unless", ())),
-                    says=table["says"],
+                    description=table["says"],
                 )
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise Refused(
-                f"{where}: a rule that cannot be used ({table.get('says', 'without a sentence')}): {error}"
-            ) from error
-    return found
+            raise Refused(f"{where}: invalid rule ({table.get('says', 'without a sentence')}): {error}") from error
+    return rules

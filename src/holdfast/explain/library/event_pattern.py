@@ -1,4 +1,7 @@
-"""What lines mean: an event, if one of its literals stands there and its expression fits. Declared in `library/*.toml`."""
+"""Event pattern: a record is an event if it contains one of the literals and matches the expression.
+
+Declared in `library/*.toml` and in the user's files.
+"""
 
 import functools
 import re
@@ -8,71 +11,73 @@ from typing import Any
 
 from holdfast.errors import Refused
 from holdfast.explain.scan import literal_automaton
-from holdfast.explain.scan.literal_automaton import Literals
+from holdfast.explain.scan.literal_automaton import LiteralTable
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class EventPattern:
     kind: str
     system: str
     literals: tuple[str, ...]
     match: re.Pattern[str]
-    says: str
+    description: str
     examples: tuple[str, ...]
-    each: bool = False
+    never_merged: bool = False
 
-    def fields(self, text: str) -> dict[str, str] | None:
-        """What is known of the event in this text; None if it is none. `job2` is another place where a job may stand."""
+    def match_fields(self, text: str) -> dict[str, str] | None:
+        """Return the fields captured from this text, or None if it does not match.
+
+        A digit after a group's name allows a second place for the same field: `job2` captures `job`."""
         match = self.match.search(text)
         if match is None:
             return None
-        return {_plain(name): value for name, value in match.groupdict().items() if value is not None}
+        return {_field_name(name): value for name, value in match.groupdict().items() if value is not None}
 
-    def sentence(self, fields: Mapping[str, str]) -> str:
-        return self.says.format_map(_Known(fields))
+    def describe(self, fields: Mapping[str, str]) -> str:
+        return self.description.format_map(_WithPlaceholder(fields))
 
 
 @functools.cache
-def _plain(name: str) -> str:
+def _field_name(name: str) -> str:
     return name.rstrip("0123456789")
 
 
-class _Known(dict[str, str]):
+class _WithPlaceholder(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return "?"
 
 
-class Patterns:
-    def __init__(self, patterns: Iterable[Pattern]) -> None:
+class EventPatterns:
+    def __init__(self, patterns: Iterable[EventPattern]) -> None:
         self.all = tuple(patterns)
-        self._known = sorted({literal for pattern in self.all for literal in pattern.literals})
-        self.literals: Literals = literal_automaton.compiled([literal.encode() for literal in self._known])
+        self._literals = sorted({literal for pattern in self.all for literal in pattern.literals})
+        self.literals: LiteralTable = literal_automaton.compile_literals([literal.encode() for literal in self._literals])
         self._of_literal = tuple(
-            tuple(pattern for pattern in self.all if literal in pattern.literals) for literal in self._known
+            tuple(pattern for pattern in self.all if literal in pattern.literals) for literal in self._literals
         )
 
-    def of(self, literal: int) -> tuple[Pattern, ...]:
-        """The patterns that this literal may stand for."""
+    def patterns_of_literal(self, literal: int) -> tuple[EventPattern, ...]:
+        """Return the patterns that have this literal."""
         return self._of_literal[literal]
 
 
-def patterns_in(document: Mapping[str, Any], where: str) -> list[Pattern]:
-    found = []
+def parse_patterns(document: Mapping[str, Any], where: str) -> list[EventPattern]:
+    patterns = []
     for table in document.get("event", []):
         try:
-            found.append(
-                Pattern(
+            patterns.append(
+                EventPattern(
                     kind=table["kind"],
                     system=table["system"],
                     literals=tuple(table["literals"]),
                     match=re.compile(table["match"]),
-                    says=table["says"],
+                    description=table["says"],
                     examples=tuple(table.get("examples", ())),
-                    each=bool(table.get("each", False)),
+                    never_merged=bool(table.get("each", False)),
                 )
             )
-            if not found[-1].literals or any(not literal or "\n" in literal for literal in found[-1].literals):
+            if not patterns[-1].literals or any(not literal or "\n" in literal for literal in patterns[-1].literals):
                 raise KeyError("literals")
         except (KeyError, TypeError, re.error) as error:
-            raise Refused(f"{where}: an event that cannot be used ({table.get('kind', 'without a kind')}): {error}") from error
-    return found
+            raise Refused(f"{where}: invalid event ({table.get('kind', 'without a kind')}): {error}") from error
+    return patterns

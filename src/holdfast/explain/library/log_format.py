@@ -1,4 +1,4 @@
-"""What the lines of each system begin with, and what stands there. Declared in `library/formats.toml`, and in users' files."""
+"""Log format: the header of a record and the fields in it. Declared in `library/formats.toml` and in the user's files."""
 
 import json
 import re
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from holdfast.errors import Refused
-from holdfast.explain.event import NOTHING
-from holdfast.explain.library.timestamp import Moment, moment
+from holdfast.explain.event import NO_FIELDS
+from holdfast.explain.library.timestamp import Timestamp, parse_timestamp
 from holdfast.explain.scan import header_dfa
-from holdfast.explain.scan.header_dfa import Shapes
-from holdfast.explain.scan.record_scan import Mode
+from holdfast.explain.scan.header_dfa import HeaderTable
+from holdfast.explain.scan.record_scan import FileMode
 
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "datetime")
 _MESSAGE_KEYS = ("msg", "message", "event", "text", "log")
@@ -19,26 +19,26 @@ _LEVEL_KEYS = ("level", "severity", "log.level", "levelname")
 _LOGGER_KEYS = ("logger", "logger_name", "log.logger", "component", "name")
 
 
-class Header(NamedTuple):
-    """What the beginning of a record says."""
+class RecordHeader(NamedTuple):
+    """Fields of a record's header."""
 
-    moment: Moment | None
+    timestamp: Timestamp | None
     message_at: int
-    """Where the message begins, in characters."""
+    """Start of the message, in characters."""
     format: str = ""
     level: str = ""
     thread: str = ""
     logger: str = ""
     actor: str = ""
-    """Who it is about, where the line itself says so."""
-    fields: Mapping[str, str] = NOTHING
+    """Component that the line names as its subject."""
+    fields: Mapping[str, str] = NO_FIELDS
 
 
-NO_HEADER = Header(None, 0)
+NO_HEADER = RecordHeader(None, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class LogFormat:
     name: str
     shapes: tuple[str, ...]
     header: re.Pattern[str]
@@ -46,32 +46,32 @@ class Format:
     wrapper: bool
     json: bool
     clock: str
-    """The format whose lines are written by the same program, if it is another one."""
+    """Name of the format whose lines share a clock with this one; its own name by default."""
     examples: tuple[str, ...]
 
-    def read(self, text: str) -> Header:
-        """Of a record's text. A line may have the shape and nothing else: then nothing is known of it."""
+    def read_header(self, text: str) -> RecordHeader:
+        """Read the header of a record. A line that has the shape but does not match the expression has no fields."""
         if self.json:
-            return _of_json(text)._replace(format=self.clock)
+            return _read_json(text)._replace(format=self.clock)
         begin = len(text) - len(text.lstrip(" \t"))
         match = self.header.match(text, begin)
         if match is None:
-            return Header(None, begin, self.clock)
-        said = match.groupdict("").get
-        return Header(  # by position: every event of a large log comes by here
-            moment(said("time", "")),
+            return RecordHeader(None, begin, self.clock)
+        group = match.groupdict("").get
+        return RecordHeader(  # positional arguments are faster: called for every event of a large log
+            parse_timestamp(group("time", "")),
             match.end(),
             self.clock,
-            said("level", ""),
-            said("thread") or said("thread2", ""),
-            said("logger", ""),
-            said("actor") or said("host", ""),
-            {"myid": myid} if (myid := said("myid")) else NOTHING,
+            group("level", ""),
+            group("thread") or group("thread2", ""),
+            group("logger", ""),
+            group("actor") or group("host", ""),
+            {"myid": myid} if (myid := group("myid")) else NO_FIELDS,
         )
 
 
-def _of_json(text: str) -> Header:
-    """The message stays in the line, so that what is found there can be shown; only what surrounds it is taken out."""
+def _read_json(text: str) -> RecordHeader:
+    """Read the fields of a JSON line. The message is the whole line, so that matches in it can be shown."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
@@ -80,80 +80,80 @@ def _of_json(text: str) -> Header:
         return NO_HEADER
 
     def first(keys: Iterable[str]) -> str:
-        return next((told[key] for key in keys if key in told), "")
+        return next((values[key] for key in keys if key in values), "")
 
-    told = {_text(key): _text(value) for key, value in record.items() if isinstance(value, str | int | float)}
-    return Header(
-        moment=moment(first(_TIME_KEYS)),
+    values = {_text(key): _text(value) for key, value in record.items() if isinstance(value, str | int | float)}
+    return RecordHeader(
+        timestamp=parse_timestamp(first(_TIME_KEYS)),
         message_at=0,
         level=first(_LEVEL_KEYS).upper(),
         logger=first(_LOGGER_KEYS),
-        actor=told.get("node", ""),
-        fields={**told, "message": first(_MESSAGE_KEYS)},
+        actor=values.get("node", ""),
+        fields={**values, "message": first(_MESSAGE_KEYS)},
     )
 
 
 def _text(value: object) -> str:
-    """Half a pair of surrogates, which JSON can say, is no text that could be written anywhere."""
+    """Replace lone surrogates, which JSON can contain and UTF-8 cannot encode."""
     return str(value).encode("utf-8", "replace").decode()
 
 
-class Formats:
-    def __init__(self, formats: Iterable[Format]) -> None:
+class LogFormats:
+    def __init__(self, formats: Iterable[LogFormat]) -> None:
         self.all = tuple(formats)
-        self._of_mode = {mode: self._chosen(mode) for mode in Mode}
+        self._by_mode = {mode: self._compile(mode) for mode in FileMode}
         self._wrappers = _table([format for format in self.all if format.wrapper])
 
-    def _chosen(self, mode: Mode) -> tuple[tuple[Format, ...], Shapes]:
-        """A format for each shape, and the table to find them by."""
+    def _compile(self, mode: FileMode) -> tuple[tuple[LogFormat, ...], HeaderTable]:
+        """Return the format of each shape, and the table that recognizes the shapes."""
         return _table([format for format in self.all if _is_for(format, mode)])
 
-    def shapes(self, mode: Mode) -> Shapes:
-        return self._of_mode[mode][1]
+    def header_table(self, mode: FileMode) -> HeaderTable:
+        return self._by_mode[mode][1]
 
     @property
-    def wrappers(self) -> Shapes:
+    def wrapper_table(self) -> HeaderTable:
         return self._wrappers[1]
 
-    def format(self, mode: Mode, number: int) -> Format:
-        """`number`: of the shape that a record begins with."""
-        return self._of_mode[mode][0][number]
+    def format(self, mode: FileMode, number: int) -> LogFormat:
+        """Return the format of a shape, by its index in the table of the mode."""
+        return self._by_mode[mode][0][number]
 
-    def read(self, mode: Mode, number: int, text: str) -> Header:
-        if mode is Mode.PLAIN:
+    def read(self, mode: FileMode, number: int, text: str) -> RecordHeader:
+        if mode is FileMode.PLAIN:
             return NO_HEADER
-        if mode is not Mode.WRAPPED:
-            return self.format(mode, number).read(text)
-        around, inside = self.unwrapped(text)
-        header = self.format(mode, number).read(inside)
-        known = header.moment if header.moment is not None else around.moment
-        return header._replace(moment=known, actor=header.actor or around.actor)
+        if mode is not FileMode.WRAPPED:
+            return self.format(mode, number).read_header(text)
+        around, inside = self.unwrap(text)
+        header = self.format(mode, number).read_header(inside)
+        timestamp = header.timestamp if header.timestamp is not None else around.timestamp
+        return header._replace(timestamp=timestamp, actor=header.actor or around.actor)
 
-    def unwrapped(self, line: str) -> tuple[Header, str]:
-        """What was put before a line, and the line."""
+    def unwrap(self, line: str) -> tuple[RecordHeader, str]:
+        """Split a line into the header of the log collector and the original line."""
         for format in self._wrappers[0]:
-            header = format.read(line)
-            if header.moment is not None:
+            header = format.read_header(line)
+            if header.timestamp is not None:
                 return header, line[header.message_at :]
         return NO_HEADER, line
 
 
-def _is_for(format: Format, mode: Mode) -> bool:
-    return (mode is Mode.PROSE or not format.prose) and not (mode is Mode.WRAPPED and format.wrapper)
+def _is_for(format: LogFormat, mode: FileMode) -> bool:
+    return (mode is FileMode.PROSE or not format.prose) and not (mode is FileMode.WRAPPED and format.wrapper)
 
 
-def _table(formats: list[Format]) -> tuple[tuple[Format, ...], Shapes]:
+def _table(formats: list[LogFormat]) -> tuple[tuple[LogFormat, ...], HeaderTable]:
     pairs = [(format, one) for format in formats for one in format.shapes]
-    return tuple(format for format, _ in pairs), header_dfa.compiled([one for _, one in pairs])
+    return tuple(format for format, _ in pairs), header_dfa.compile_shapes([one for _, one in pairs])
 
 
-def formats_in(document: Mapping[str, Any], where: str) -> list[Format]:
-    found = []
+def parse_formats(document: Mapping[str, Any], where: str) -> list[LogFormat]:
+    formats = []
     for table in document.get("format", []):
         try:
             shapes = (table["shape"],) if isinstance(table["shape"], str) else tuple(table["shape"])
-            found.append(
-                Format(
+            formats.append(
+                LogFormat(
                     name=table["name"],
                     shapes=shapes,
                     header=re.compile(table["header"]),
@@ -165,5 +165,5 @@ def formats_in(document: Mapping[str, Any], where: str) -> list[Format]:
                 )
             )
         except (KeyError, TypeError, re.error) as error:
-            raise Refused(f"{where}: a format that cannot be used ({table.get('name', 'without a name')}): {error}") from error
-    return found
+            raise Refused(f"{where}: invalid format ({table.get('name', 'without a name')}): {error}") from error
+    return formats

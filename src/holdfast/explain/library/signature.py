@@ -1,4 +1,4 @@
-"""What is known to go wrong, in words. Declared in `library/signatures.toml`; how it is found is in `diagnose`."""
+"""Signature: the texts of a known problem. Declared in `library/signatures.toml`; `diagnose` has the detectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Signature:
     issues: tuple[str, ...]
 
 
-def signatures_in(document: Mapping[str, Any], where: str) -> list[Signature]:
-    found = []
+def parse_signatures(document: Mapping[str, Any], where: str) -> list[Signature]:
+    signatures = []
     for table in document.get("signature", []):
         try:
-            found.append(
+            signatures.append(
                 Signature(
                     name=table["name"],
                     title=table["title"],
@@ -35,5 +35,5 @@ def signatures_in(document: Mapping[str, Any], where: str) -> list[Signature]:
             )
         except (KeyError, TypeError) as error:
             name = table.get("name", "without a name")
-            raise Refused(f"{where}: a signature that cannot be used ({name}): {error}") from error
-    return found
+            raise Refused(f"{where}: invalid signature ({name}): {error}") from error
+    return signatures

@@ -1,4 +1,4 @@
-"""When a record says that it was written. What its clock does not say (zone, year, day) is not made up here."""
+"""Parse the timestamps of log records. A missing time zone, year or date is marked, not guessed."""
 
 import functools
 import re
@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_ANYWHERE = datetime(1970, 1, 1)  # noqa: DTZ001 - nothing says where
+_EPOCH_ANYWHERE = datetime(1970, 1, 1)  # noqa: DTZ001 - without a time zone
 _DAY_S = 86_400
 _MS = timedelta(milliseconds=1)
 _FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MS
@@ -23,27 +23,27 @@ _SHAPES = tuple(
         _CLOCK,
     )
 )
-USUAL_LENGTH = len("2026-11-16 12:00:00,000")
-SOME_YEAR = 1972
-"""What stands for a year that is not said: it has all days, and nobody takes it for this one."""
-SOME_YEAR_MS = (datetime(SOME_YEAR, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
+COMMON_LENGTH = len("2026-11-16 12:00:00,000")
+PLACEHOLDER_YEAR = 1972
+"""Year of timestamps that state none. It is a leap year, and too old to be mistaken for a real one."""
+PLACEHOLDER_YEAR_MS = (datetime(PLACEHOLDER_YEAR, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
 _CENTURY = "2020"
-"""What a year is completed with whose first digits were cut off: of 017, only the first is missing."""
+"""Digits that complete a year whose first digits were cut off: 017 lacks only the first."""
 
 
-class Moment(NamedTuple):
+class Timestamp(NamedTuple):
     ms: int
-    """Since 1970 on the clock that wrote it; in UTC if `zoned`. Without a date, since midnight."""
+    """Milliseconds since 1970 on the clock of the log; in UTC if `zoned`. Without a date, since midnight."""
     zoned: bool = False
     dated: bool = True
-    """Has year, month and day."""
+    """True if the text states year, month and day."""
 
 
-def moment(text: str) -> Moment | None:
-    """None if this is no time, or none that exists."""
-    if len(text) == USUAL_LENGTH and text[10] in " T" and text[19] in ".," and text[20:].isdigit():
-        try:  # as most programs write it: every event of a large log comes by here
-            return Moment((datetime.fromisoformat(text) - _EPOCH_ANYWHERE) // _MS)
+def parse_timestamp(text: str) -> Timestamp | None:
+    """Return None if the text is not a time, or names a time that does not exist."""
+    if len(text) == COMMON_LENGTH and text[10] in " T" and text[19] in ".," and text[20:].isdigit():
+        try:  # the most common form, on a fast path: called for every event of a large log
+            return Timestamp((datetime.fromisoformat(text) - _EPOCH_ANYWHERE) // _MS)
         except ValueError:
             pass
     for shape in _SHAPES:
@@ -53,18 +53,18 @@ def moment(text: str) -> Moment | None:
     return None
 
 
-def _read(parts: dict[str, str | None]) -> Moment | None:
+def _read(parts: dict[str, str | None]) -> Timestamp | None:
     seconds = 3600 * int(parts["hour"] or 0) + 60 * int(parts["minute"] or 0) + int(parts["second"] or 0)
     if seconds > _DAY_S:
         return None
     year = _year(parts)
     zone_s = _zone_s(parts["zone"])
     try:
-        days = _days(year or SOME_YEAR, _month(parts), int(parts["day"] or 0)) if parts.get("day") else 0
+        days = _days(year or PLACEHOLDER_YEAR, _month(parts), int(parts["day"] or 0)) if parts.get("day") else 0
     except ValueError:
         return None
     ms = (days * _DAY_S + seconds - (zone_s or 0)) * 1000 + int((parts["fraction"] or "0").ljust(3, "0")[:3])
-    return Moment(ms, zoned=zone_s is not None, dated=year is not None) if _FIRST_MS <= ms <= _LAST_MS else None
+    return Timestamp(ms, zoned=zone_s is not None, dated=year is not None) if _FIRST_MS <= ms <= _LAST_MS else None
 
 
 @functools.lru_cache(maxsize=64)
@@ -95,7 +95,7 @@ def _zone_s(text: str | None) -> int | None:
     return sign * (3600 * int(text[1:3]) + 60 * int(text[-2:]))
 
 
-def stamp(ms: int) -> str:
-    """ISO 8601, to the millisecond. What lies before the first year or after the last one is told as its end."""
+def format_timestamp(ms: int) -> str:
+    """Return ISO 8601 with milliseconds. Times before year 1 or after year 9999 are clamped."""
     moment = _EPOCH + _MS * min(max(ms, _FIRST_MS), _LAST_MS)
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")

@@ -1,35 +1,44 @@
-"""What is told: in JSON, for scripts. Names and keys are a contract."""
+"""Answer of an analysis: the diagnoses, all that the renderers show, and its JSON form, whose keys are a public contract."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.explain.diagnose import Diagnosis
-from holdfast.explain.event import Event
-from holdfast.explain.library.timestamp import SOME_YEAR, SOME_YEAR_MS, stamp
-from holdfast.explain.scan.event_budget import EVENTS_PER_MINUTE
-from holdfast.explain.scan.ranges import ROOM
-from holdfast.explain.timeline.bursts import Burst, bursts
-from holdfast.explain.timeline.clocks import QUARTER_MS, Clocks, clock_of
+from holdfast.explain.event import LogEvent
+from holdfast.explain.library.timestamp import PLACEHOLDER_YEAR, PLACEHOLDER_YEAR_MS, format_timestamp
+from holdfast.explain.scan.error_classifier import ErrorKind
+from holdfast.explain.scan.error_lines import ErrorLine
+from holdfast.explain.scan.event_budget import EVENTS_MAX, EVENTS_PER_MINUTE
+from holdfast.explain.scan.templates import LogTemplate
+from holdfast.explain.timeline.bursts import Burst
+from holdfast.explain.timeline.clocks import QUARTER_HOUR_MS, Clocks, clock_of
 from holdfast.explain.timeline.component import Component
-from holdfast.explain.timeline.lifetimes import Life, lives
-from holdfast.explain.timeline.merge import Gathered
-from holdfast.explain.timeline.occurrence import Happening
+from holdfast.explain.timeline.lifetimes import Lifetime
+from holdfast.explain.timeline.merge import MergedScan
+from holdfast.explain.timeline.occurrence import Occurrence
 
 NAMED_MAX = 10
-"""So many diagnoses are named in the summary."""
-LIVES_MAX = 1000
+"""Diagnoses named in the summary, apart from the first."""
+LIFETIMES_MAX = 1000
 BURSTS_MAX = 100
-LOOKS_MAX = 100
+TEMPLATES_MAX = 100
+ERRORS_MAX = 20
+"""Templates of error lines in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    gathered: Gathered
+    scan: MergedScan
     clocks: Clocks
-    owners: dict[tuple[int, int], Component]
-    happenings: tuple[Happening, ...]
+    components: dict[tuple[int, int], Component]
+    """(file, offset) of an event → its component."""
+    occurrences: tuple[Occurrence, ...]
+    """Occurrences in order of time, repetitions merged."""
     diagnoses: tuple[Diagnosis, ...]
+    """Diagnoses, the root first."""
+    lifetimes: tuple[Lifetime, ...] = ()
+    bursts: tuple[Burst, ...] = ()
+    """Bursts, largest first."""
 
     @property
     def summary(self) -> str:
@@ -37,8 +46,10 @@ class Answer:
             first, *others = self.diagnoses
             named = "; ".join(one.title for one in others[:NAMED_MAX]) + ("; …" if len(others) > NAMED_MAX else "")
             more = f" {len(others)} more: {named}." if others else ""
-            return f"{stamp(first.begin_ms)}: {first.title}.{more}"
-        counts = self.gathered.counts
+            return f"{format_timestamp(first.begin_ms)}: {first.title}.{more}"
+        counts = self.scan.counts
+        if self.scan.errors.counts or (counts.records and not self.complete):
+            return " ".join(["No known signature fits.", *self._reasons_for_doubt()])
         if not counts.records:
             return f"There are no log lines in what was read ({counts.lines:,} lines): nothing can be said."
         if not counts.events:
@@ -46,55 +57,114 @@ class Answer:
         return f"Nothing is wrong as far as these logs tell: {counts.events:,} events, and no signature fits."
 
     @property
+    def complete(self) -> bool:
+        """Return True if everything was read, and every line belongs to a record that states its time and date."""
+        return not (self.scan.problems or self._undated_lines or self.clocks.undated or self._has_undated_events)
+
+    @property
+    def _undated_lines(self) -> int:
+        return self.scan.counts.unparsed_lines + self.scan.errors.undated_records
+
+    @property
+    def _has_undated_events(self) -> bool:
+        return any(event.ms is None for event in self.scan.events)
+
+    def _reasons_for_doubt(self) -> list[str]:
+        """Return sentences that say why the logs may show a problem though no signature fits."""
+        reasons = []
+        counts = self.scan.errors.counts
+        if total := counts.total():
+            exceptions = "exception" if counts[ErrorKind.EXCEPTION] == 1 else "exceptions"
+            names = {ErrorKind.FATAL: "FATAL", ErrorKind.ERROR: "ERROR", ErrorKind.EXCEPTION: exceptions}
+            kinds = ", ".join(f"{counts[kind]:,} {name}" for kind, name in names.items() if counts[kind])
+            reasons.append(f"{_number(total, 'line reports', 'lines report')} an error ({kinds}).")
+        if self._undated_lines:
+            reasons.append(f"{_number(self._undated_lines, 'line has', 'lines have')} no time.")
+        elif self._has_undated_events:
+            reasons.append("Some events have no time.")
+        if self.clocks.undated:
+            files = len({file for file, _ in self.clocks.undated})
+            reasons.append(f"{_number(files, 'file states', 'files state')} times without a date.")
+        if self.scan.problems:
+            reasons.append("Some input was not read completely: see the notes.")
+        return reasons
+
+    def first_error(self) -> ErrorLine | None:
+        """Return the earliest error line on the common clock; lines without a time come last, in the order of files."""
+
+        def order(one: ErrorLine) -> tuple[bool, int, tuple[int, int]]:
+            at = self.clocks.to_common_ms((one.file, one.format), one.ms) if one.ms is not None else 0
+            return one.ms is None, at, one.position
+
+        return min(self.scan.errors.first, key=order, default=None)
+
+    def frequent_errors(self) -> list[ErrorLine]:
+        return self.scan.errors.most_frequent()[:ERRORS_MAX]
+
+    @property
     def notes(self) -> list[str]:
-        """What whoever reads it should know about the answer itself."""
-        found = list(self.gathered.troubles)
-        files = self.gathered.files
-        if more := self.gathered.counts.events - len(self.gathered.events):
-            found.append(
+        """Sentences about the answer itself: input that was not read, events that are only counted, clocks."""
+        notes = list(self.scan.problems)
+        files = self.scan.files
+        if more := self.scan.counts.events - len(self.scan.events):
+            notes.append(
                 f"{more:,} events are only counted: of each kind, the first {EVENTS_PER_MINUTE} of a minute of a file are kept"
-                f", and some {ROOM:,} in all"
+                f", and some {EVENTS_MAX:,} in all"
             )
-        in_a_year = {clock_of(event) for event in self.gathered.events if event.ms is not None and event.ms >= SOME_YEAR_MS}
+        in_a_year = {clock_of(event) for event in self.scan.events if event.ms is not None and event.ms >= PLACEHOLDER_YEAR_MS}
         for clock in sorted(self.clocks.undated):
-            missing = f"the year, and are told as of {SOME_YEAR}" if clock in in_a_year else "the day"
-            found.append(f"{files[clock[0]]}: its lines do not say {missing}")
-        for (file, format), moved_ms in sorted(self.clocks.moved_ms.items()):
-            if moved_ms and not moved_ms % QUARTER_MS:
+            missing = f"the year, and are told as of {PLACEHOLDER_YEAR}" if clock in in_a_year else "the day"
+            notes.append(f"{files[clock[0]]}: its lines do not say {missing}")
+        for (file, format), moved_ms in sorted(self.clocks.offset_ms.items()):
+            if moved_ms and not moved_ms % QUARTER_HOUR_MS:
                 hours = moved_ms / 3_600_000
-                found.append(
+                notes.append(
                     f"{files[file]}: the clock of its {format or 'lines'} was moved by {hours:+g} h: another time zone"
                 )
-        return found
+        return notes
 
-    def json(self) -> dict[str, Any]:
-        counts = self.gathered.counts
+    def as_json(self) -> dict[str, Any]:
+        counts = self.scan.counts
         return {
             "summary": self.summary,
             "diagnoses": [self._diagnosis(one) for one in self.diagnoses],
             "components": self._components(),
             "counts": {name: getattr(counts, name) for name in ("bytes", "lines", "records", "events", "unparsed_lines")},
-            "lives": [self._life(one) for one in self._told_lives()],
-            "bursts": [self._burst(one) for one in bursts(self.happenings, self.gathered.dropped)[:BURSTS_MAX]],
-            "looks": [
-                {"count": look.count, "file": self.gathered.files[look.file], "offset": look.first_offset, "text": look.text}
-                for look in self.gathered.looks[:LOOKS_MAX]
-            ],
+            "lifetimes": [self._lifetime(one) for one in self._listed_lifetimes()],
+            "bursts": [self._burst(one) for one in self.bursts[:BURSTS_MAX]],
+            "templates": [self._template(one) for one in self.scan.templates[:TEMPLATES_MAX]],
             "notes": self.notes,
+            "complete": self.complete,
+            "errors": self._errors(),
         }
 
-    def _told_lives(self) -> list[Life]:
-        """Those whose end is told go before those that may still go on."""
-        chosen = sorted(lives(self.happenings), key=lambda life: life.end_ms is None)[:LIVES_MAX]
-        return sorted(chosen, key=lambda life: life.begin_ms)
+    def _errors(self) -> dict[str, Any]:
+        counts, first = self.scan.errors.counts, self.first_error()
+        return {
+            "counts": {kind.name.lower(): counts[kind] for kind in (ErrorKind.FATAL, ErrorKind.ERROR, ErrorKind.EXCEPTION)},
+            "first": self._error(first) if first is not None else None,
+            "most_frequent": [{**self._error(one), "count": one.total} for one in self.frequent_errors()],
+        }
 
-    def _life(self, one: Life) -> dict[str, Any]:
+    def _error(self, one: ErrorLine) -> dict[str, Any]:
+        where = {"file": self.scan.files[one.file], "offset": one.offset, "line": one.line}
+        return {"kind": one.kind.name.lower(), **where, "text": one.text}
+
+    def _template(self, one: LogTemplate) -> dict[str, Any]:
+        return {"count": one.count, "file": self.scan.files[one.file], "offset": one.first_offset, "text": one.text}
+
+    def _listed_lifetimes(self) -> list[Lifetime]:
+        """Return at most `LIFETIMES_MAX` lifetimes. Those with a known end take precedence."""
+        chosen = sorted(self.lifetimes, key=lambda one: one.end_ms is None)[:LIFETIMES_MAX]
+        return sorted(chosen, key=lambda one: one.begin_ms)
+
+    def _lifetime(self, one: Lifetime) -> dict[str, Any]:
         return {
             "kind": one.kind,
             "name": one.name,
             "component": one.component,
-            "start": stamp(one.begin_ms),
-            "end": stamp(one.end_ms) if one.end_ms is not None else None,
+            "start": format_timestamp(one.begin_ms),
+            "end": format_timestamp(one.end_ms) if one.end_ms is not None else None,
             "ended": one.end,
             "restarts": one.restarts,
             "evidence": [self.evidence(one.first.event), self.evidence(one.last.event)],
@@ -105,18 +175,18 @@ class Answer:
             "component": one.component,
             "event": one.kind,
             "count": one.count,
-            "start": stamp(one.begin_ms),
-            "end": stamp(one.end_ms),
+            "start": format_timestamp(one.begin_ms),
+            "end": format_timestamp(one.end_ms),
             "evidence": [self.evidence(one.first.event)],
         }
 
     def _diagnosis(self, one: Diagnosis) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "signature": one.signature,
             "title": one.title,
             "confidence": round(one.confidence, 2),
-            "start": stamp(one.begin_ms),
-            "end": stamp(one.end_ms),
+            "start": format_timestamp(one.begin_ms),
+            "end": format_timestamp(one.end_ms),
             "components": list(one.components),
             "explanation": one.explanation,
             "advice": one.advice,
@@ -125,9 +195,9 @@ class Answer:
             "evidence": [{**self.evidence(happening.event), "count": happening.count} for happening in one.evidence],
             "chain": [
                 {
-                    "time": stamp(link.happening.begin_ms),
-                    "component": link.happening.component,
-                    "event": link.happening.event.says,
+                    "time": format_timestamp(link.occurrence.begin_ms),
+                    "component": link.occurrence.component,
+                    "event": link.occurrence.event.description,
                     "rule": link.rule,
                     "delay_ms": link.delay_ms,
                 }
@@ -135,30 +205,30 @@ class Answer:
             ],
         }
         if one.groups:
-            found["groups"] = [
-                {"onset": stamp(group.onset_ms), "servers": list(group.servers), "spread_ms": group.spread_ms}
+            document["groups"] = [
+                {"onset": format_timestamp(group.onset_ms), "servers": list(group.servers), "spread_ms": group.spread_ms}
                 for group in one.groups
             ]
-        return found
+        return document
 
-    def evidence(self, event: Event) -> dict[str, Any]:
-        return {"file": self.gathered.files[event.file], "offset": event.offset, "line": event.line, "text": event.text}
+    def evidence(self, event: LogEvent) -> dict[str, Any]:
+        return {"file": self.scan.files[event.file], "offset": event.offset, "line": event.line, "text": event.text}
 
     def _components(self) -> list[dict[str, Any]]:
-        of: dict[Component, list[Event]] = {}
-        for event in self.gathered.events:
-            of.setdefault(self.owners[event.file, event.offset], []).append(event)
+        events_of: dict[Component, list[LogEvent]] = {}
+        for event in self.scan.events:
+            events_of.setdefault(self.components[event.file, event.offset], []).append(event)
         return [
             {
                 "name": component.name,
                 "kind": component.kind,
-                "files": sorted({self.gathered.files[event.file] for event in events}),
-                "clock_offset_ms": _common(self.clocks.moved_ms.get(clock_of(event), 0) for event in events),
+                "files": sorted({self.scan.files[event.file] for event in events}),
+                "clock_offset_ms": min(self.clocks.offset_ms.get(clock_of(event), 0) for event in events),
                 "clock_error_ms": self.clocks.error_ms.get(clock_of(events[0])),
             }
-            for component, events in sorted(of.items(), key=lambda item: (item[0].kind, item[0].name))
+            for component, events in sorted(events_of.items(), key=lambda item: (item[0].kind, item[0].name))
         ]
 
 
-def _common(offsets: Iterable[int]) -> int:
-    return sorted(offsets)[0]
+def _number(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"

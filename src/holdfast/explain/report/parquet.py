@@ -1,24 +1,24 @@
-"""Every event as a row, for whoever wants to look further."""
+"""Render the events as a Parquet table, one row per event."""
 
 import pyarrow
 
-from holdfast.explain.library.timestamp import stamp
+from holdfast.explain.library.timestamp import format_timestamp
 from holdfast.explain.report.answer import Answer
 
 
 def events_table(answer: Answer) -> pyarrow.Table:
-    files, owners, clocks = answer.gathered.files, answer.owners, answer.clocks
+    files, components, clocks = answer.scan.files, answer.components, answer.clocks
     rows = []
-    for event in answer.gathered.events:
-        at = clocks.at(event)
+    for event in answer.scan.events:
+        at = clocks.event_ms(event)
         rows.append(
             {
-                "time": stamp(at) if at is not None else None,
+                "time": format_timestamp(at) if at is not None else None,
                 "duration_ms": event.duration_ms,
-                "component": owners[event.file, event.offset].name,
+                "component": components[event.file, event.offset].name,
                 "kind": event.kind,
-                "count": 1 + event.again,
-                "says": event.says,
+                "count": 1 + event.repetitions.total,
+                "says": event.description,
                 "level": event.level,
                 "file": files[event.file],
                 "offset": event.offset,

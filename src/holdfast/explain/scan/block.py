@@ -1,76 +1,73 @@
-"""Records and events in a piece of a file. Pure: bytes in, findings out."""
+"""Block of a file: its bytes, the records in them, and their text and headers.
 
-from collections.abc import Callable
+The event matcher, the template counter and the error classifier work on one block at a time.
+"""
+
+import re
 from dataclasses import dataclass
 
-import numpy as np
-
 from holdfast.explain.library import Library
-from holdfast.explain.scan.event_matcher import Reader, Sighting
-from holdfast.explain.scan.literal_search import search
-from holdfast.explain.scan.record_scan import Mode, Swept, sweep
-from holdfast.explain.scan.templates import Place, counted
+from holdfast.explain.library.log_format import NO_HEADER, RecordHeader
+from holdfast.explain.scan.record_scan import FileMode, RecordScan, scan_records
+from holdfast.explain.scan.templates import FirstRecord
 
-SAMPLE_BYTES = 16 * 1024
-ENCODING_BYTES = 1024
-STRAY_SHARE = 0.05
-"""So many lines between the records, for each of them, and it is text with records in it."""
-WRAPPED_SHARE = 0.9
-"""So many of all lines have something before them, and they are taken out of it,"""
-RECORD_SHARE = 0.02
-"""if as many of them begin a record then."""
-_CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
+RECORD_BYTES_MAX = 64 * 1024
+"""Bytes of a record that are examined, from its start."""
+TEXT_CHARS_MAX = 500
+"""Characters of a line that are kept to be shown."""
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    end: int
-    """Up to where this is: less than was asked for if the last record was held back."""
-    lines: int
-    lead_lines: int
-    stray_lines: int
-    records: int
-    begun: bool
-    """A record begins in it; in what is no log, a line."""
-    lead_events: tuple[Sighting, ...]
-    """Of lines before that. They belong to the record before, if there is one, and then are its reader's."""
-    events: tuple[Sighting, ...]
-    looks: list[tuple[int, int, int]]
-    """Each one, the number of the record that it is first in, and how often it is; in the order in which they come."""
-    place: Callable[[int], Place]
-    """Of a record, by its number."""
+@dataclass(slots=True)
+class Block:
+    data: bytes
+    records: RecordScan
+    mode: FileMode
+    library: Library
+    file: int
+    """Index of the input file."""
+    offset: int
+    """Offset of the block in the file."""
+    line: int
+    """Number of the block's first line in its range, from 0."""
+    _cached_header: tuple[int, RecordHeader] = (-1, NO_HEADER)
+
+    def header(self, record: int) -> RecordHeader:
+        """Return the header of a record; `NO_HEADER` for lines before the first record (-1) and in files without records.
+
+        The header of the last record is cached: several events may share it."""
+        if record < 0 or self.mode is FileMode.PLAIN:
+            return NO_HEADER
+        if self._cached_header[0] != record:
+            text = self.first_line(int(self.records.starts[record]))
+            header = self.library.formats.read(self.mode, int(self.records.formats[record]), text)
+            self._cached_header = record, header
+        return self._cached_header[1]
+
+    def line_end(self, start: int) -> int:
+        end = self.data.find(b"\n", start)
+        return len(self.data) if end < 0 else end
+
+    def first_line(self, start: int) -> str:
+        return decode(self.first_line_bytes(start))
+
+    def first_line_bytes(self, start: int) -> bytes:
+        return self.data[start : min(self.line_end(start), start + RECORD_BYTES_MAX)]
+
+    def shown_line(self, start: int) -> str:
+        """Return the line that starts here, shortened for display."""
+        end = min(self.line_end(start), start + 4 * TEXT_CHARS_MAX)
+        return decode(self.data[start:end]).strip()[:TEXT_CHARS_MAX]
+
+    def locate(self, record: int) -> FirstRecord:
+        start = int(self.records.starts[record])
+        return FirstRecord(self.file, self.offset + start, self.shown_line(start))
 
 
-def mode_of(sample: bytes, library: Library, *, compiled: bool = False) -> Mode:
-    """What kind of file this is, from its beginning."""
-    prose = _swept(sample, len(sample), Mode.PROSE, library, compiled=compiled)
-    if not len(prose.starts):
-        return Mode.PLAIN
-    formats = [
-        (library.formats.format(Mode.PROSE, number), count)
-        for number, count in enumerate(np.bincount(prose.formats).tolist())
-        if count
-    ]
-    if sum(count for format, count in formats if format.wrapper) > WRAPPED_SHARE * prose.lines:
-        wrapped = _swept(sample, len(sample), Mode.WRAPPED, library, compiled=compiled)
-        return Mode.WRAPPED if len(wrapped.starts) > RECORD_SHARE * prose.lines else Mode.LOG
-    lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
-    text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
-    quoted = sum(count for format, count in formats if format.prose)
-    between = text_lines > max(2, STRAY_SHARE * len(prose.starts))
-    return Mode.PROSE if between or 2 * quoted > len(prose.starts) else Mode.LOG
-
-
-def is_utf_16(sample: bytes) -> bool:
-    """By what it begins with, or because every other byte is zero, as where Latin letters take two."""
-    halves = sample[:ENCODING_BYTES:2], sample[1:ENCODING_BYTES:2]
-    return sample[:2] in (b"\xff\xfe", b"\xfe\xff") or any(2 * half.count(0) > len(half) > 1 for half in halves)
-
-
-def findings(
+def scan_block(
     data: bytes,
     end: int,
-    mode: Mode,
+    mode: FileMode,
     library: Library,
     *,
     file: int,
@@ -78,26 +75,16 @@ def findings(
     line: int,
     compiled: bool,
     hold_last: bool = False,
-) -> Findings:
-    """Of the lines of `data` that begin before `end`. It begins at `offset` in its file, with the line numbered `line`."""
-    swept = _swept(data, end, mode, library, compiled=compiled, hold_last=hold_last)
-    hits = search(data, swept.piece_begins, swept.piece_ends, library.patterns.literals, compiled=compiled)
-    reader = Reader(data, swept, mode, library, file=file, offset=offset, line=line)
-    events = list(reader.sightings(hits)) if len(hits.ends) else []
-    return Findings(
-        swept.end,
-        swept.lines,
-        swept.lead_lines,
-        swept.stray_lines,
-        len(swept.starts) if mode is not Mode.PLAIN else 0,
-        len(swept.starts) > 0,
-        tuple(event for event in events if event.spot.record < 0),
-        tuple(event for event in events if event.spot.record >= 0),
-        counted(swept.looks, compiled=compiled) if mode is not Mode.PLAIN else [],
-        reader.place,
-    )
+) -> Block:
+    """Find the records that start before `end`. With `hold_last`, leave the last one to the next block.
+
+    `offset` is the position of `data` in its file, `line` the number of its first line."""
+    headers, wrappers = library.formats.header_table(mode), library.formats.wrapper_table
+    records = scan_records(data, end, mode, headers, wrappers=wrappers, compiled=compiled, hold_last=hold_last)
+    return Block(data, records, mode, library, file, offset, line)
 
 
-def _swept(data: bytes, end: int, mode: Mode, library: Library, *, compiled: bool, hold_last: bool = False) -> Swept:
-    shapes, wrappers = library.formats.shapes(mode), library.formats.wrappers
-    return sweep(data, end, mode, shapes, wrappers=wrappers, compiled=compiled, hold_last=hold_last)
+def decode(data: bytes) -> str:
+    """Decode UTF-8 without terminal colours and without a byte order mark."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    return _COLOURS.sub("", text) if "\x1b" in text else text

@@ -1,4 +1,4 @@
-"""What the literals in a piece of a file mean: events, seen first, and read to the end only if they are kept."""
+"""Match events at the literals found in a block. A match becomes a `LogEvent` only if it is kept."""
 
 import json
 import re
@@ -8,47 +8,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.explain.event import Event, Like, minute, told
-from holdfast.explain.library import Library
-from holdfast.explain.library.event_pattern import Pattern
-from holdfast.explain.library.log_format import NO_HEADER, Header
-from holdfast.explain.scan.literal_search import Hits
-from holdfast.explain.scan.record_scan import Mode, Swept
-from holdfast.explain.scan.templates import Place
+from holdfast.explain.event import LogEvent, RepetitionKey, minute_of, repetition_values
+from holdfast.explain.library.event_pattern import EventPattern
+from holdfast.explain.library.log_format import RecordHeader
+from holdfast.explain.scan.block import RECORD_BYTES_MAX, Block, decode
+from holdfast.explain.scan.literal_search import LiteralHits
+from holdfast.explain.scan.record_scan import FileMode
 
-RECORD_BYTES_MAX = 64 * 1024
-"""A record is looked at so far, from its beginning."""
 MATCHED_BYTES_MAX = 4 * 1024
-"""A line, and what belongs to it, is matched so far."""
-TEXT_MAX = 500
-"""So much of a line is kept to be shown."""
-CUT_MIN = 300
-"""Expressions take so much of a sentence, at least."""
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+"""Bytes that a pattern is matched against."""
+TRUNCATED_CHARS_MIN = 300
+"""A pattern captures at least this much of a long sentence before it stops."""
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
 
 
-class Spot(NamedTuple):
-    """Where something stands."""
+@dataclass(slots=True)
+class EventMatch:
+    """Pattern that matches a record, with what is needed to count it. A large log has far more matches than kept events."""
 
+    pattern: EventPattern
+    header: RecordHeader
+    fields: Mapping[str, str]
     record: int
-    """Its number, or -1: then its line is all there is."""
-    start: int
-    end: int
-    """Of the record."""
+    """Index of the record in the block; -1 for a line that belongs to none."""
     line_start: int
     line: int
-
-
-@dataclass(slots=True)
-class Sighting:
-    """An event as far as it must be known to be counted. A large log has far more of them than are kept."""
-
-    pattern: Pattern
-    header: Header
-    fields: Mapping[str, str]
-    spot: Spot
-    reader: "Reader"
+    block: Block
 
     @property
     def kind(self) -> str:
@@ -56,162 +41,145 @@ class Sighting:
 
     @property
     def ms(self) -> int | None:
-        return self.header.moment.ms if self.header.moment is not None else None
+        return self.header.timestamp.ms if self.header.timestamp is not None else None
 
     @property
     def minute(self) -> int:
-        return minute(self.ms)
+        return minute_of(self.ms)
 
     @property
     def duration_ms(self) -> int:
-        said = self.fields.get("duration_ms", "0")
-        return int(said) if said.isascii() and said.isdigit() and len(said) < 12 else 0
+        text = self.fields.get("duration_ms", "0")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
 
     @property
-    def repeatable(self) -> bool:
-        """What took a time of its own is no repetition of another."""
-        return not self.duration_ms and not self.pattern.each
+    def is_repeatable(self) -> bool:
+        return not self.duration_ms and not self.pattern.never_merged
 
     @property
     def format(self) -> str:
-        return self.header.format if self.reader.mode is Mode.PROSE else ""
+        return self.header.format if self.block.mode is FileMode.PROSE else ""
 
     @property
     def actor(self) -> str:
-        told = self.fields.get("server") or self.fields.get("myid")
-        if told:
-            return f"server {told}"
-        server = _SERVER.search(self.header.thread)
-        return f"server {server[1]}" if server is not None else self.header.actor
+        server = self.fields.get("server") or self.fields.get("myid")
+        if server:
+            return f"server {server}"
+        match = _SERVER.search(self.header.thread)
+        return f"server {match[1]}" if match is not None else self.header.actor
 
     @property
-    def like(self) -> Like:
-        return Like(self.kind, self.minute, self.format, self.actor, told(self.fields))
+    def repetition_key(self) -> RepetitionKey:
+        return RepetitionKey(self.kind, self.minute, self.format, self.actor, repetition_values(self.fields))
 
-    def event(self) -> Event:
-        moment = self.header.moment
-        return Event(
+    def to_event(self) -> LogEvent:
+        timestamp = self.header.timestamp
+        return LogEvent(
             kind=self.kind,
             system=self.pattern.system,
-            says=self.pattern.sentence(self.fields),
-            file=self.reader.file,
-            offset=self.reader.offset + self.spot.line_start,
-            line=self.reader.line + self.spot.line,
-            text=self.reader.line_at(self.spot.line_start),
+            description=self.pattern.describe(self.fields),
+            file=self.block.file,
+            offset=self.block.offset + self.line_start,
+            line=self.block.line + self.line,
+            text=self.block.shown_line(self.line_start),
             ms=self.ms,
-            zoned=moment is not None and moment.zoned,
-            dated=moment is None or moment.dated,
+            zoned=timestamp is not None and timestamp.zoned,
+            dated=timestamp is None or timestamp.dated,
             duration_ms=self.duration_ms,
             format=self.format,
             level=self.header.level,
             actor=self.actor,
             fields=self.fields,
-            each=self.pattern.each,
+            never_merged=self.pattern.never_merged,
         )
 
 
-class Reader:
-    """Of a piece of a file, in which records and literals have been found."""
+class _Hit(NamedTuple):
+    """Literal found in a block. Positions are offsets into the block."""
 
-    def __init__(self, data: bytes, swept: Swept, mode: Mode, library: Library, *, file: int, offset: int, line: int) -> None:
-        self._data = data
-        self._swept = swept
-        self._library = library
-        self._header_of: tuple[int, Header] = (-1, NO_HEADER)
-        self.mode = mode
-        self.file = file
-        self.offset = offset
-        self.line = line
-
-    def sightings(self, hits: Hits) -> Iterator[Sighting]:
-        """A record says each kind of thing once; quoted in prose, where lines share one time, again if it says more."""
-        said: dict[tuple[int, str], list[dict[str, str]]] = {}
-        seen: set[tuple[int, int]] = set()
-        for literal, spot in self._spots(hits):
-            if (spot.line_start, literal) in seen:
-                continue  # a line may have it a thousand times
-            seen.add((spot.line_start, literal))
-            text = ""
-            for pattern in self._library.patterns.of(literal):
-                before = said.setdefault((spot.start, pattern.kind), [])
-                if before and self.mode is not Mode.PROSE:
-                    continue
-                text = text or self._matched(spot)
-                fields = pattern.fields(text)
-                if fields is not None:
-                    if not any(fields.items() <= known.items() for known in before):
-                        before.append(fields)
-                        header = self._header(spot)
-                        yield Sighting(pattern, header, _known(fields, header.fields), spot, self)
-                    break
-
-    def _spots(self, hits: Hits) -> Iterator[tuple[int, Spot]]:
-        """Each literal, and where it stands; those far from the beginning of their record are left out."""
-        swept = self._swept
-        bounds = np.append(swept.starts, swept.stop)
-        lines = np.append(swept.start_lines, 0)
-        records = np.searchsorted(swept.starts, hits.ends) - 1
-        columns = hits.ends, hits.literals, records, bounds[records], bounds[records + 1], lines[records]
-        at = line_start = line = 0
-        for end, literal, record, start, stop, start_line in zip(*(column.tolist() for column in columns), strict=True):
-            if record >= 0 and start > at:
-                at, line_start, line = start, start, start_line
-            newline = self._data.rfind(b"\n", at, end)
-            if newline >= 0:
-                line += self._data.count(b"\n", at, newline + 1)
-                line_start = newline + 1
-            at = end
-            first = start if record >= 0 else line_start
-            if end - first <= RECORD_BYTES_MAX:
-                yield literal, Spot(record, first, stop if record >= 0 else self._line_end(line_start), line_start, line)
-
-    def _header(self, spot: Spot) -> Header:
-        if spot.record < 0:
-            return NO_HEADER
-        if self._header_of[0] != spot.record:
-            line = _text(self._data[spot.start : min(self._line_end(spot.start), spot.start + RECORD_BYTES_MAX)])
-            header = self._library.formats.read(self.mode, int(self._swept.formats[spot.record]), line)
-            self._header_of = spot.record, header
-        return self._header_of[1]
-
-    def _matched(self, spot: Spot) -> str:
-        """The record, blanks as one: what is said may stand on several of its lines. In prose, or far from its beginning, from
-        the line on: a quoted line may have been wrapped."""
-        from_line = self.mode is Mode.PROSE or spot.line_start - spot.start >= MATCHED_BYTES_MAX // 2
-        begin = spot.line_start if from_line else spot.start
-        text = _text(self._data[begin : min(spot.end, begin + MATCHED_BYTES_MAX)])
-        if self.mode is Mode.WRAPPED:
-            text = " ".join(self._library.formats.unwrapped(line)[1] for line in text.split("\n"))
-        return " ".join(text.split())
-
-    def _line_end(self, start: int) -> int:
-        end = self._data.find(b"\n", start)
-        return len(self._data) if end < 0 else end
-
-    def line_at(self, start: int) -> str:
-        end = min(self._line_end(start), start + 4 * TEXT_MAX)
-        return _text(self._data[start:end]).strip()[:TEXT_MAX]
-
-    def place(self, record: int) -> Place:
-        start = int(self._swept.starts[record])
-        return Place(self.file, self.offset + start, self.line_at(start))
+    literal: int
+    record: int
+    """Index of its record, or -1 if it is in a line before the first record."""
+    start: int
+    end: int
+    """Start and end of the record, or of the line if there is no record."""
+    line_start: int
+    line: int
 
 
-def _known(fields: dict[str, str], told: Mapping[str, str]) -> dict[str, str]:
-    """With what the header tells. What was found in JSON is as it was before it was written so, and whole: quotes, and letters
-    by their numbers."""
-    if told.keys().isdisjoint(fields):
-        return {**told, **fields}
+def match_events(block: Block, hits: LiteralHits) -> Iterator[EventMatch]:
+    """Yield at most one match per record and kind.
 
-    def is_of(value: str, text: str) -> bool:
-        written = json.dumps(text, ensure_ascii=False)[1:-1]
-        return written == value or (len(value) >= CUT_MIN and written.startswith(value))
+    In text that quotes records, lines share a time: there a record matches a kind again if it adds a field."""
+    matched_fields: dict[tuple[int, str], list[dict[str, str]]] = {}
+    examined: set[tuple[int, int]] = set()
+    for hit in _locate_hits(block, hits) if len(hits.ends) else ():
+        if (hit.line_start, hit.literal) in examined:
+            continue  # a line may contain the same literal a thousand times
+        examined.add((hit.line_start, hit.literal))
+        text = ""
+        for pattern in block.library.patterns.patterns_of_literal(hit.literal):
+            earlier = matched_fields.setdefault((hit.start, pattern.kind), [])
+            if earlier and block.mode is not FileMode.PROSE:
+                continue
+            text = text or _text_to_match(block, hit)
+            fields = pattern.match_fields(text)
+            if fields is not None:
+                if not any(fields.items() <= known.items() for known in earlier):
+                    earlier.append(fields)
+                    header = block.header(hit.record)
+                    all_fields = _with_header_fields(fields, header.fields)
+                    yield EventMatch(pattern, header, all_fields, hit.record, hit.line_start, hit.line, block)
+                break
 
-    found = {name: told[name] if name in told and is_of(value, told[name]) else value for name, value in fields.items()}
-    return {**told, **found}
+
+def _locate_hits(block: Block, hits: LiteralHits) -> Iterator[_Hit]:
+    """Find the record and the line of each hit; leave out hits farther than `RECORD_BYTES_MAX` from their record's start."""
+    records, data = block.records, block.data
+    bounds = np.append(records.starts, records.stop)
+    lines = np.append(records.start_lines, 0)
+    indexes = np.searchsorted(records.starts, hits.ends) - 1
+    columns = hits.ends, hits.literals, indexes, bounds[indexes], bounds[indexes + 1], lines[indexes]
+    at = line_start = line = 0
+    for end, literal, record, start, stop, start_line in zip(*(column.tolist() for column in columns), strict=True):
+        if record >= 0 and start > at:
+            at, line_start, line = start, start, start_line
+        newline = data.rfind(b"\n", at, end)
+        if newline >= 0:
+            line += data.count(b"\n", at, newline + 1)
+            line_start = newline + 1
+        at = end
+        first = start if record >= 0 else line_start
+        if end - first <= RECORD_BYTES_MAX:
+            last = stop if record >= 0 else block.line_end(line_start)
+            yield _Hit(literal, record, first, last, line_start, line)
 
 
-def _text(data: bytes) -> str:
-    """Without colours, and without what some editors put before everything."""
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    return _COLOURS.sub("", text) if "\x1b" in text else text
+def _text_to_match(block: Block, hit: _Hit) -> str:
+    """Return the record on one line, because a statement may span several lines.
+
+    The text starts at the line of the hit in quoted text, where lines may be wrapped, and far from the record's start."""
+    from_line = block.mode is FileMode.PROSE or hit.line_start - hit.start >= MATCHED_BYTES_MAX // 2
+    begin = hit.line_start if from_line else hit.start
+    text = decode(block.data[begin : min(hit.end, begin + MATCHED_BYTES_MAX)])
+    if block.mode is FileMode.WRAPPED:
+        text = " ".join(block.library.formats.unwrap(line)[1] for line in text.split("\n"))
+    return " ".join(text.split())
+
+
+def _with_header_fields(fields: dict[str, str], header_fields: Mapping[str, str]) -> dict[str, str]:
+    """Merge the fields of a match with those of its header.
+
+    A field captured from JSON text may be escaped or truncated; the header has the decoded value and wins if it is the same."""
+    if header_fields.keys().isdisjoint(fields):
+        return {**header_fields, **fields}
+
+    def is_same(value: str, decoded: str) -> bool:
+        escaped = json.dumps(decoded, ensure_ascii=False)[1:-1]
+        return escaped == value or (len(value) >= TRUNCATED_CHARS_MIN and escaped.startswith(value))
+
+    captured = {
+        name: header_fields[name] if name in header_fields and is_same(value, header_fields[name]) else value
+        for name, value in fields.items()
+    }
+    return {**header_fields, **captured}

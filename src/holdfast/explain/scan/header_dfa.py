@@ -1,9 +1,9 @@
-"""Shapes: what a line begins with, compiled into one table that is walked byte by byte.
+"""Compile the shapes of record headers into one table, a DFA that reads a line byte by byte.
 
-    9   a digit         a   a letter         _   blanks, or none         ~   anything, or nothing         x+   one or more of x
+    9   a digit      a   a letter      _   any number of blanks      ~   any number of any bytes      x+   one or more of x
 
-Everything else stands for itself. Of several shapes that fit, the first one counts. Before all of them there may be what a
-terminal takes for a colour, and a byte order mark: neither is part of what was said.
+Every other character matches itself. If several shapes match, the first one wins. A terminal colour or a byte order mark
+before the shape is skipped.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-DEAD = 0
-"""The state that nothing leads out of."""
-FIRST = 1
+DEAD_STATE = 0
+"""State from which no shape can match."""
+START_STATE = 1
 
 _DIGITS = frozenset(b"0123456789")
 _LETTERS = frozenset(range(ord("a"), ord("z") + 1)) | frozenset(range(ord("A"), ord("Z") + 1))
@@ -22,50 +22,52 @@ _BLANKS = frozenset(b" \t")
 _NEWLINE = 10
 _ANYTHING = frozenset(range(256)) - {_NEWLINE}
 _IGNORED = ((b"\x1b[", b"0123456789;", b"m"), (b"\xef\xbb", b"", b"\xbf"))
-"""How each begins, what may follow, how it ends."""
+"""Sequences skipped at the start of a line: first bytes, repeated bytes, last byte."""
 _CLASSES = {"9": _DIGITS, "a": _LETTERS, "_": _BLANKS, "~": _ANYTHING}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ShapeStep:
     bytes: frozenset[int]
     repeats: bool = False
     optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class HeaderTable:
     next: npt.NDArray[np.uint16]
     """[state, byte] → state"""
-    fits: npt.NDArray[np.int16]
-    """[state] → number of the shape that is complete there, or -1."""
-    alike: npt.NDArray[np.uint8]
-    """[byte] → a number that bytes share which lead everywhere to the same. The end of a line is like nothing else."""
+    accepts: npt.NDArray[np.int16]
+    """[state] → index of the shape that is complete in this state, or -1."""
+    byte_classes: npt.NDArray[np.uint8]
+    """[byte] → class; bytes of one class lead from every state to the same state. A newline is its own class."""
 
 
-def steps_of(shape: str) -> tuple[Step, ...]:
-    steps: list[Step] = []
+def parse_shape(shape: str) -> tuple[ShapeStep, ...]:
+    steps: list[ShapeStep] = []
     for character in shape:
         if character == "+" and steps:
-            steps[-1] = Step(steps[-1].bytes, repeats=True)
+            steps[-1] = ShapeStep(steps[-1].bytes, repeats=True)
         elif character in "_~":
-            steps.append(Step(_CLASSES[character], repeats=True, optional=True))
+            steps.append(ShapeStep(_CLASSES[character], repeats=True, optional=True))
         else:
-            steps.append(Step(_CLASSES.get(character) or frozenset(character.encode())))
+            steps.append(ShapeStep(_CLASSES.get(character) or frozenset(character.encode())))
     return tuple(steps)
 
 
-def compiled(shapes: Sequence[str]) -> Shapes:
-    """Sets of (shape, step) become states. Once a shape is complete, only those before it are of interest."""
-    ladders = [steps_of(shape) for shape in shapes]
+def compile_shapes(shapes: Sequence[str]) -> HeaderTable:
+    """Build the DFA by subset construction: a state is a set of (shape, step).
+
+    Once a shape is complete, only shapes before it can still win."""
+    shape_steps = [parse_shape(shape) for shape in shapes]
     Place = tuple[int, int]
 
-    def with_what_may_be_left_out(places: set[Place]) -> frozenset[Place]:
+    def with_optional_steps(places: set[Place]) -> frozenset[Place]:
         reached = set(places)
         waiting = list(places)
         while waiting:
             number, at = waiting.pop()
-            if at < len(ladders[number]) and ladders[number][at].optional and (number, at + 1) not in reached:
+            if at < len(shape_steps[number]) and shape_steps[number][at].optional and (number, at + 1) not in reached:
                 reached.add((number, at + 1))
                 waiting.append((number, at + 1))
         return frozenset(reached)
@@ -73,16 +75,16 @@ def compiled(shapes: Sequence[str]) -> Shapes:
     def after(places: frozenset[Place], byte: int) -> frozenset[Place]:
         moved: set[Place] = set()
         for number, at in places:
-            if at < len(ladders[number]) and byte in ladders[number][at].bytes:
+            if at < len(shape_steps[number]) and byte in shape_steps[number][at].bytes:
                 moved.add((number, at + 1))
-                if ladders[number][at].repeats:
+                if shape_steps[number][at].repeats:
                     moved.add((number, at))
-        reached = with_what_may_be_left_out(moved)
-        complete = _complete(reached, ladders)
+        reached = with_optional_steps(moved)
+        complete = _complete(reached, shape_steps)
         return reached if complete < 0 else frozenset(place for place in reached if place[0] <= complete)
 
-    begin = with_what_may_be_left_out({(number, 0) for number in range(len(ladders))})
-    numbers: dict[frozenset[Place], int] = {frozenset(): DEAD, begin: FIRST}
+    begin = with_optional_steps({(number, 0) for number in range(len(shape_steps))})
+    numbers: dict[frozenset[Place], int] = {frozenset(): DEAD_STATE, begin: START_STATE}
     rows: list[npt.NDArray[np.uint16]] = [np.zeros(256, np.uint16)]
     waiting = [begin]
     while waiting:
@@ -95,25 +97,25 @@ def compiled(shapes: Sequence[str]) -> Shapes:
                 waiting.append(reached)
             row[byte] = numbers[reached]
         rows.append(row)
-    fits = [_complete(places, ladders) for places in numbers]
+    fits = [_complete(places, shape_steps) for places in numbers]
     for ignored in _IGNORED:
-        _lead_back(rows, *ignored)
+        _skip_sequence(rows, *ignored)
     fits += [-1] * (len(rows) - len(fits))
     table = np.stack(rows)
-    return Shapes(table, np.array(fits, np.int16), _alike(table))
+    return HeaderTable(table, np.array(fits, np.int16), _byte_classes(table))
 
 
-def _alike(table: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+def _byte_classes(table: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
     numbers: dict[bytes, int] = {}
-    columns = [b"the end of a line" if byte == _NEWLINE else table[:, byte].tobytes() for byte in range(256)]
+    columns = [b"newline" if byte == _NEWLINE else table[:, byte].tobytes() for byte in range(256)]
     return np.array([numbers.setdefault(column, len(numbers)) for column in columns], np.uint8)
 
 
-def _lead_back(rows: list[npt.NDArray[np.uint16]], first: bytes, repeated: bytes, last: bytes) -> None:
-    """From the beginning by these bytes to the beginning, unless they mean something."""
-    state = FIRST
+def _skip_sequence(rows: list[npt.NDArray[np.uint16]], first: bytes, repeated: bytes, last: bytes) -> None:
+    """Let these bytes lead from the start state back to it, unless a shape uses them."""
+    state = START_STATE
     for byte in first:
-        if rows[state][byte] != DEAD:
+        if rows[state][byte] != DEAD_STATE:
             return
         rows[state][byte] = len(rows)
         state = len(rows)
@@ -121,8 +123,8 @@ def _lead_back(rows: list[npt.NDArray[np.uint16]], first: bytes, repeated: bytes
     for byte in repeated:
         rows[state][byte] = state
     for byte in last:
-        rows[state][byte] = FIRST
+        rows[state][byte] = START_STATE
 
 
-def _complete(places: frozenset[tuple[int, int]], ladders: list[tuple[Step, ...]]) -> int:
-    return min((number for number, at in places if at == len(ladders[number])), default=-1)
+def _complete(places: frozenset[tuple[int, int]], shape_steps: list[tuple[ShapeStep, ...]]) -> int:
+    return min((number for number, at in places if at == len(shape_steps[number])), default=-1)

@@ -1,7 +1,7 @@
-"""Functions that run compiled (numba) or as they stand.
+"""Run byte-level functions compiled with numba, or as plain Python.
 
-Compiled they take some nanoseconds a byte, and the first time a few seconds to compile; as plain Python they start at once,
-which is right for a pasted report. They are written for both: no objects, no exceptions, numbers that are the same modulo 2⁶².
+Compiled functions take a few nanoseconds per byte, and a few seconds to compile the first time. Plain Python starts at once,
+which suits a pasted report. These functions work both ways: no objects, no exceptions, numbers that agree modulo 2⁶².
 """
 
 import functools
@@ -14,14 +14,15 @@ import numpy.typing as npt
 
 from holdfast.errors import Refused
 
-COMPILED_FROM_BYTES = 300_000
-"""To compile pays from about here."""
-UNSIGNED = (1 << 63) - 1
-"""A place that was and-ed with it has no sign. Else compiled code looks, at every byte, whether to count from the end."""
+COMPILE_MIN_BYTES = 300_000
+"""Input size from which compiling is faster overall."""
+NON_NEGATIVE = (1 << 63) - 1
+"""Mask that makes an index non-negative, so that compiled code does not check for negative indexes at every byte."""
 
 
 def run(function: Callable[..., None], compiled: bool, data: bytes, tables: Sequence[npt.NDArray[Any]], *rest: Any) -> None:
-    """Of bytes and of tables, Python's own are faster to look at than numpy's, and do not overflow."""
+    """Run `function` on the data and the tables. Plain Python gets bytes and lists: they are faster than arrays there, and do
+    not overflow."""
     if compiled:
         _compiled(function)(np.frombuffer(data, np.uint8), *tables, *rest)
     else:
@@ -34,10 +35,10 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
         import numba
     except ImportError as error:
         raise Refused("to read large logs, numba is needed: pip install 'holdfast[explain]'") from error
-    made: Callable[..., None]
+    function_compiled: Callable[..., None]
     try:
-        # What is kept goes by where the code is: code in an archive that came with a question is nowhere a second time.
-        made = numba.njit(cache=Path(__file__).is_file(), nogil=True)(function)
-    except RuntimeError:  # nowhere to keep it
-        made = numba.njit(nogil=True)(function)
-    return made
+        # The cache is keyed by the file of the code: code in a worker archive has a new path each time.
+        function_compiled = numba.njit(cache=Path(__file__).is_file(), nogil=True)(function)
+    except RuntimeError:  # no writable cache directory
+        function_compiled = numba.njit(nogil=True)(function)
+    return function_compiled

@@ -1,8 +1,7 @@
-"""Many strings looked for at once (Aho and Corasick): a table that is walked byte by byte, whatever their number.
+"""Aho-Corasick automaton: find many literals in one pass, with one table lookup per byte.
 
-How fast that is depends on the table: it should fit into a cache of the processor, and a step should be one look. So bytes that
-no literal tells apart share a column, a state is the place where its row begins, those in which a literal ends come last, and
-no number has a sign that would have to be looked at.
+Its speed depends on the table, which should fit into the processor's cache. So bytes that no literal distinguishes share a
+column, a state is the index at which its row starts, accepting states come last, and all numbers are unsigned.
 """
 
 from collections.abc import Sequence
@@ -13,42 +12,42 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
-class Literals:
+class LiteralTable:
     columns: npt.NDArray[np.uint8]
     """[byte] → column"""
     next: npt.NDArray[np.uint32]
     """[state + column] → state"""
     width: int
-    """Of a row: the states are its multiples."""
-    first_found: int
-    """In this state, and in all after it, a literal ends."""
-    found: npt.NDArray[np.int16]
-    """[state // width] → number of the longest literal that ends there, or -1."""
-    shorter: npt.NDArray[np.int16]
-    """[state // width] → another row in which a literal ends that ends there too, or 0."""
+    """Length of a row; states are multiples of it."""
+    first_accepting: int
+    """A literal ends in this state and in all higher ones."""
+    longest: npt.NDArray[np.int16]
+    """[state // width] → index of the longest literal that ends in the state, or -1."""
+    next_shorter: npt.NDArray[np.int16]
+    """[state // width] → row of the next shorter literal that ends in the state, or 0."""
 
 
-def compiled(literals: Sequence[bytes]) -> Literals:
+def compile_literals(literals: Sequence[bytes]) -> LiteralTable:
     next, found, shorter = _automaton(literals)
-    order = np.argsort(found >= 0, kind="stable")  # the root stays the first
+    order = np.argsort(found >= 0, kind="stable")  # the root remains first
     row = np.empty(len(order), np.int64)
     row[order] = np.arange(len(order))
     distinct, columns = np.unique(next, axis=1, return_inverse=True)
     width = distinct.shape[1]
-    return Literals(
+    return LiteralTable(
         columns=columns.reshape(-1).astype(np.uint8),
         next=(row[distinct[order]] * width).astype(np.uint32).reshape(-1),
         width=width,
-        first_found=int(np.count_nonzero(found < 0)) * width,
-        found=found[order],
-        shorter=row[shorter[order]].astype(np.int16),
+        first_accepting=int(np.count_nonzero(found < 0)) * width,
+        longest=found[order],
+        next_shorter=row[shorter[order]].astype(np.int16),
     )
 
 
 def _automaton(
     literals: Sequence[bytes],
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-    """[state, byte] → state; and of each state the longest literal that ends there, and the state of the next shorter one."""
+    """Return [state, byte] → state, and for each state its longest literal and the state of the next shorter one."""
     children: list[dict[int, int]] = [{}]
     found = [-1]
     for number, literal in enumerate(literals):
@@ -70,7 +69,7 @@ def _automaton(
     order = list(children[0].values())
     for byte, state in children[0].items():
         next[0, byte] = state
-    for state in order:  # grows meanwhile: nearest to the root first
+    for state in order:  # grows while it is read: breadth first
         fallback = otherwise[state]
         shorter[state] = fallback if found[fallback] >= 0 else shorter[fallback]
         next[state] = next[fallback]

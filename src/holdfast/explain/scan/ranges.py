@@ -1,82 +1,78 @@
-"""Work for Spark: which bytes of which files are one task. It depends on the files alone, so that the answer does, too."""
+"""Split input files into byte ranges and group these into tasks.
+
+Ranges and tasks depend on the files alone, not on the cluster, so that the answer does, too.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from holdfast.explain.inputs import Input
+from holdfast.explain.inputs import InputFile
+from holdfast.explain.scan.event_budget import EVENTS_MAX, range_event_limit
 
 RANGE_BYTES = 32 * 1024 * 1024
 RANGES_MAX = 16 * 1024
-"""So many are enough. If there is more to read, they are larger."""
-ROOM = 400_000
-"""So many events are sent back of all ranges together; and as many looks, and as many counts of what is not sent."""
-ROOM_MIN = 50
-"""Of one range."""
+"""Number of ranges above which ranges become larger instead of more."""
 
 
-class Range(NamedTuple):
-    """Of a file: what begins in [begin, end). A compressed file is one, whatever it holds."""
+class ByteRange(NamedTuple):
+    """Lines and records of a file that start in [begin, end). A compressed file is always one range."""
 
     file: int
     path: str
     compression: str
     begin: int
     end: int
-    beginning: bytes = b""
-    """What the file must begin with, if whoever reads it might have another one of that name."""
-    room: int = ROOM
-    """How many events it may send back: its share."""
+    expected_prefix: bytes = b""
+    """First bytes of the file, if the reader may find another file at the same path."""
+    event_limit: int = EVENTS_MAX
+    """Number of events that the range may return."""
 
 
-Task = tuple[Range, ...]
-TOGETHER_MAX = 16
-"""So many are one task at most: what is lost with a worker is read again."""
+ScanTask = tuple[ByteRange, ...]
+BATCH_MAX = 16
+"""Tasks that one Spark task combines at most: if a worker is lost, its task is read again."""
 
 
-def tasks(inputs: Iterable[Input]) -> list[Task]:
-    """Large files in parts, small ones together."""
-    all = list(inputs)
-    total = sum(one.size for one in all)
+def plan_tasks(inputs: Iterable[InputFile]) -> list[ScanTask]:
+    """Split large files into ranges, and combine small files into one task."""
+    files = list(inputs)
+    total = sum(file.size for file in files)
     largest = max(RANGE_BYTES, -(-total // RANGES_MAX))
-    parts = [part for number, one in enumerate(all) for part in _parts(number, one, largest)]
-    found: list[Task] = []
-    small: list[Range] = []
-    together = 0
-    for unshared in parts:
-        size = unshared.end - unshared.begin
-        part = unshared._replace(room=_share(size, total, len(parts)))
+    ranges = [one for number, file in enumerate(files) for one in _split(number, file, largest)]
+    tasks: list[ScanTask] = []
+    small: list[ByteRange] = []
+    small_bytes = 0
+    for unlimited in ranges:
+        size = unlimited.end - unlimited.begin
+        one = unlimited._replace(event_limit=range_event_limit(size, total, len(ranges)))
         if size >= RANGE_BYTES // 2:
-            found.append((part,))
+            tasks.append((one,))
             continue
-        if together + size > RANGE_BYTES and small:
-            found.append(tuple(small))
-            small, together = [], 0
-        small.append(part)
-        together += size
+        if small_bytes + size > RANGE_BYTES and small:
+            tasks.append(tuple(small))
+            small, small_bytes = [], 0
+        small.append(one)
+        small_bytes += size
     if small:
-        found.append(tuple(small))
-    return found
+        tasks.append(tuple(small))
+    return tasks
 
 
-def _share(size: int, total: int, ranges: int) -> int:
-    """By its size, but no less than if all were alike: a coordinator's log is small beside its workers', and says more."""
-    return max(ROOM * size // max(total, 1), ROOM // ranges, ROOM_MIN)
-
-
-def _parts(number: int, one: Input, largest: int) -> Iterator[Range]:
-    if one.compression or one.size <= largest:
-        yield Range(number, one.path, one.compression, 0, one.size)
+def _split(number: int, file: InputFile, largest: int) -> Iterator[ByteRange]:
+    if file.compression or file.size <= largest:
+        yield ByteRange(number, file.path, file.compression, 0, file.size)
         return
-    for begin in range(0, one.size, largest):
-        yield Range(number, one.path, "", begin, min(begin + largest, one.size))
+    for begin in range(0, file.size, largest):
+        yield ByteRange(number, file.path, "", begin, min(begin + largest, file.size))
 
 
-def in_turns(tasks: list[Task], workers: int) -> list[Task]:
-    """The same work in fewer tasks, because each costs Spark a tenth of a second: large ones first, small ones towards the end,
-    so that all workers end at about the same time."""
-    found: list[Task] = []
+def batch_tasks(tasks: list[ScanTask], workers: int) -> list[ScanTask]:
+    """Combine tasks, because each one costs Spark a tenth of a second.
+
+    Batches become smaller towards the end, so that all workers finish at about the same time."""
+    batches: list[ScanTask] = []
     while tasks:
-        share = min(TOGETHER_MAX, -(-3 * len(tasks) // (4 * workers)))
-        found.append(tuple(part for task in tasks[:share] for part in task))
+        share = min(BATCH_MAX, -(-3 * len(tasks) // (4 * workers)))
+        batches.append(tuple(one for task in tasks[:share] for one in task))
         tasks = tasks[share:]
-    return found
+    return batches

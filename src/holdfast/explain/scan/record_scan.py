@@ -1,4 +1,7 @@
-"""One pass over bytes: where records begin, what each looks like without its numbers, and what of them is worth a search."""
+"""Scan bytes once: find the starts of records, the template of each record, and the lines that are worth searching.
+
+The template of a record is a hash of its first line without numbers, ids and units.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -9,117 +12,133 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.explain.scan import jit
-from holdfast.explain.scan.header_dfa import Shapes
-from holdfast.explain.scan.jit import UNSIGNED
+from holdfast.explain.scan.header_dfa import HeaderTable
+from holdfast.explain.scan.jit import NON_NEGATIVE
 
-LOOKED_AT_BYTES = 4096
-"""Of a record's first line, so much counts for what it looks like."""
-PAPER = 1 << 21
-TOKEN_OF_FOUR = 300_000
-"""No word of four letters or more is hashed to less, and none of three to more."""
+TEMPLATE_LINE_BYTES = 4096
+"""Bytes of a record's first line that determine its template."""
+SCRATCH_ENTRIES_MIN = 1 << 21
+FOUR_LETTER_TOKEN_MIN = 300_000
+"""Least hash of a word of four or more letters; words of up to three letters have smaller hashes."""
 
 _DELIMITER, _WORD, _DIGIT = 0, 1, 2
 
 
-class Mode(IntEnum):
+class FileMode(IntEnum):
     LOG = 0
-    """Records, one after the other. What does not begin one belongs to the one before."""
+    """Log: a line that starts no record belongs to the record before."""
     PROSE = 1
-    """Records quoted in text. They may be indented, and an empty line ends them unless what follows is indented deeper."""
+    """Text that quotes records. They may be indented, and an empty line ends them unless the next line is indented deeper."""
     PLAIN = 2
-    """Not a log. Every line stands for itself."""
+    """Text without records: every line counts on its own."""
     WRAPPED = 3
-    """A log each of whose lines has something before it, from whatever has collected it."""
+    """Log whose lines have the prefix of a log collector."""
 
 
 @dataclass(slots=True)
-class Swept:
-    """Positions are offsets into the bytes. Records are numbered as they stand in `starts`; -1 is none."""
+class RecordScan:
+    """Records of a block. Positions are offsets into the block; a record is known by its index in `starts`."""
 
     lines: int
-    """That begin in the part that was asked for."""
+    """Lines that start before `end`."""
     lead_lines: int
-    """Those before the first record, blank ones apart."""
+    """Lines before the first record, except blank ones."""
     stray_lines: int
-    """Those after it that belong to none, blank ones apart."""
+    """Lines after the first record that belong to none, except blank ones."""
     end: int
-    """Up to where that is: the beginning of the last record if that was held back."""
+    """End of the scanned part: the start of the last record if that was held back."""
     stop: int
-    """Where what belongs to the last record ends; it may be after `end`."""
+    """End of the last record; may be after `end`."""
     starts: npt.NDArray[np.int64]
     formats: npt.NDArray[np.int64]
-    looks: npt.NDArray[np.int64]
+    templates: npt.NDArray[np.int64]
     start_lines: npt.NDArray[np.int64]
-    piece_begins: npt.NDArray[np.int64]
-    """What is worth a search: runs of lines,"""
-    piece_ends: npt.NDArray[np.int64]
-    """each up to here."""
+    search_begins: npt.NDArray[np.int64]
+    """Starts of the runs of lines that are worth searching for literals,"""
+    search_ends: npt.NDArray[np.int64]
+    """and their ends."""
+    other_starts: npt.NDArray[np.int64]
+    """Lines that start no record, except blank lines and stack frames."""
+    other_lines: npt.NDArray[np.int64]
+    """Line number n of each; -1 - n if it is text around quoted records, which is not searched."""
 
 
-def _classes() -> npt.NDArray[np.uint8]:
-    classes = np.full(256, _DELIMITER, np.uint8)
+def _byte_kinds() -> npt.NDArray[np.uint8]:
+    kinds = np.full(256, _DELIMITER, np.uint8)
     for byte in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.-$@":
-        classes[byte] = _WORD
-    classes[128:] = _WORD
+        kinds[byte] = _WORD
+    kinds[128:] = _WORD
     for byte in b"0123456789":
-        classes[byte] = _DIGIT
-    return classes
+        kinds[byte] = _DIGIT
+    return kinds
 
 
-CLASSES = _classes()
+BYTE_KINDS = _byte_kinds()
 
 
-def sweep(
+def scan_records(
     data: bytes,
     end: int,
-    mode: Mode,
-    shapes: Shapes,
+    mode: FileMode,
+    headers: HeaderTable,
     *,
-    wrappers: Shapes,
+    wrappers: HeaderTable,
     compiled: bool,
     hold_last: bool = False,
-) -> Swept:
-    """Of the lines that begin before `end`, where a line begins at 0. Of lines after that which belong to the last record, only
-    how far they go. `hold_last`: the last record is left for later, because it may go on after what is here."""
-    filled = starts, formats, looks, start_lines, *pieces = _paper(len(data) // 2 + 2)
-    counts = np.zeros(9, np.int64)
-    tables = wrappers.next.reshape(-1), wrappers.fits, shapes.next.reshape(-1), shapes.fits, shapes.alike, CLASSES
-    jit.run(_sweep, compiled, data, tables, len(data), end, int(mode), *filled, counts)
-    lines, lead, stray, records, searched, stop, last_start, *at_last = counts.tolist()
+) -> RecordScan:
+    """Scan the lines that start before `end`. Offset 0 is the start of a line.
+
+    Beyond `end`, only find where the last record ends.
+    With `hold_last`, leave the last record to the next block, because it may continue after this one."""
+    filled = starts, formats, templates, start_lines, *search, other_starts, other_lines = _scratch(len(data) // 2 + 2)
+    counts = np.zeros(10, np.int64)
+    tables = (
+        wrappers.next.reshape(-1),
+        wrappers.accepts,
+        headers.next.reshape(-1),
+        headers.accepts,
+        headers.byte_classes,
+        BYTE_KINDS,
+    )
+    jit.run(_scan, compiled, data, tables, len(data), end, int(mode), *filled, counts)
+    lines, lead, stray, records, runs, stop, last_start, *at_last, others = counts.tolist()
     if hold_last and records:
         end = stop = last_start
         records -= 1
         lines, stray = at_last
-    of_records = [array[:records].copy() for array in (starts, formats, looks, start_lines)]
-    begins, ends = (array[:searched] for array in pieces)
-    of_pieces = [begins[begins < stop], np.minimum(ends[begins < stop], stop)]
-    return Swept(lines, lead, stray, end, stop, *of_records, *of_pieces)
+    of_records = [array[:records].copy() for array in (starts, formats, templates, start_lines)]
+    begins, ends = (array[:runs] for array in search)
+    of_search = [begins[begins < stop], np.minimum(ends[begins < stop], stop)]
+    before_end = int(np.searchsorted(other_starts[:others], end))
+    of_others = [array[:before_end].copy() for array in (other_starts, other_lines)]
+    return RecordScan(lines, lead, stray, end, stop, *of_records, *of_search, *of_others)
 
 
 @functools.lru_cache(maxsize=1)
-def _large_paper(room: int) -> tuple[npt.NDArray[np.int64], ...]:
-    return tuple(np.empty(room, np.int64) for _ in range(6))
+def _scratch_of_size(size: int) -> tuple[npt.NDArray[np.int64], ...]:
+    return tuple(np.empty(size, np.int64) for _ in range(8))
 
 
-def _paper(room: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """To write on, and again the next time: what is found is copied from it. New pages would take longer than to fill them."""
-    return _large_paper(max(PAPER, 1 << (room - 1).bit_length()))
+def _scratch(size: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return reusable scratch arrays; results are copied out. Allocating new pages would take longer than filling them."""
+    return _scratch_of_size(max(SCRATCH_ENTRIES_MIN, 1 << (size - 1).bit_length()))
 
 
-def _sweep(  # noqa: PLR0912, PLR0915
-    data: Any, wrapper_next: Any, wrapper_fits: Any, shape_next: Any, shape_fits: Any, alike: Any, classes: Any, size: int,
-    end: int, mode: int, starts: Any, formats: Any, looks: Any, start_lines: Any, piece_begins: Any, piece_ends: Any,
-    counts: Any,
+def _scan(  # noqa: PLR0912, PLR0915
+    data: Any, wrapper_next: Any, wrapper_accepts: Any, header_next: Any, header_accepts: Any, byte_classes: Any, kinds: Any,
+    size: int, end: int, mode: int, starts: Any, formats: Any, templates: Any, start_lines: Any, search_begins: Any,
+    search_ends: Any, other_starts: Any, other_lines: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """One function, because calls between compiled functions that fill arrays cost more than all the rest."""
-    mask = (1 << 62) - 1  # what is more is lost anyway, at the latest where a word ends
+    """Fill the arrays. One function: calls between compiled functions that fill arrays would take longer than the scan."""
+    mask = (1 << 62) - 1  # higher bits are lost anyway, at the latest at the end of a word
     at = 0
     lines = 0
     lead = 0
     stray = 0
     records = 0
-    pieces = 0
-    open_piece = False
+    runs = 0
+    others = 0
+    in_run = False
     inside = False
     after_blank = False
     record_indent = 0
@@ -128,8 +147,8 @@ def _sweep(  # noqa: PLR0912, PLR0915
     last_stray = 0
     known = 0
     known_size = 0
-    known_fits = -1
-    known_headed = 0
+    known_shape = -1
+    known_header_end = 0
     while at < size:
         line = at
         if mode == 3:
@@ -138,7 +157,7 @@ def _sweep(  # noqa: PLR0912, PLR0915
             while state > 0 and probe < size and data[probe] != 10:
                 state = wrapper_next[state * 256 + data[probe]]
                 probe += 1
-                if wrapper_fits[state] >= 0:
+                if wrapper_accepts[state] >= 0:
                     at = probe
                     break
         indent = 0
@@ -146,48 +165,51 @@ def _sweep(  # noqa: PLR0912, PLR0915
             at += 1
             indent += 1
         blank = at >= size or data[at] == 10 or (data[at] == 13 and at + 1 < size and data[at + 1] == 10)
-        # Does it begin a record?
-        fits = -1
-        headed = line
+        # Does the line start a record?
+        shape = -1
+        header_end = line
         if not blank and (indent == 0 or mode == 1):
             if mode == 2:
-                fits = 0
+                shape = 0
             else:
-                # As the last record did? That is seen sooner than where each byte leads to.
-                same = 0
-                most = min(known_size, size - at)
-                while same < most and alike[data[(at + same) & UNSIGNED]] == alike[data[(known + same) & UNSIGNED]]:
-                    same += 1
-                if same == known_size > 0:
-                    fits = known_fits
-                    headed = at + known_headed
+                # Most headers equal the last one but for digits: comparing byte classes is faster than the DFA.
+                equal = 0
+                equal_max = min(known_size, size - at)
+                while (
+                    equal < equal_max
+                    and byte_classes[data[(at + equal) & NON_NEGATIVE]] == byte_classes[data[(known + equal) & NON_NEGATIVE]]
+                ):
+                    equal += 1
+                if equal == known_size > 0:
+                    shape = known_shape
+                    header_end = at + known_header_end
                 else:
                     state = 1
                     probe = at
-                    while state > 0 and probe < size and data[probe & UNSIGNED] != 10:
-                        state = shape_next[state * 256 + data[probe & UNSIGNED]]
-                        if shape_fits[state] >= 0:
-                            fits = shape_fits[state]  # better than any before
-                            headed = probe + 1
+                    while state > 0 and probe < size and data[probe & NON_NEGATIVE] != 10:
+                        state = header_next[state * 256 + data[probe & NON_NEGATIVE]]
+                        if header_accepts[state] >= 0:
+                            shape = header_accepts[state]  # an earlier shape than any before
+                            header_end = probe + 1
                         probe += 1
-                    if fits >= 0 and probe < size:
+                    if shape >= 0 and probe < size:
                         known = at
                         known_size = probe - at
                         if state > 0:
-                            known_size += 1  # the end of the line, which has ended it
-                        known_fits = fits
-                        known_headed = headed - at
-        if line >= end and (fits >= 0 or not inside):
+                            known_size += 1  # the newline that ended the header
+                        known_shape = shape
+                        known_header_end = header_end - at
+        if line >= end and (shape >= 0 or not inside):
             at = line
-            break  # only what belongs to the last record is looked at
-        # A frame of a stack trace says nothing that anybody looks for.
-        frame = not blank and fits < 0 and at + 3 < size and data[at] == 97 and data[at + 1] == 116 and data[at + 2] == 32
-        if fits >= 0:
+            break  # beyond `end`, only lines of the last record count
+        # No pattern matches a stack frame ("at ").
+        frame = not blank and shape < 0 and at + 3 < size and data[at] == 97 and data[at + 1] == 116 and data[at + 2] == 32
+        if shape >= 0:
             last_start = line
             last_lines = lines
             last_stray = stray
             starts[records] = line
-            formats[records] = fits
+            formats[records] = shape
             start_lines[records] = lines
             records += 1
             inside = True
@@ -199,61 +221,66 @@ def _sweep(  # noqa: PLR0912, PLR0915
             cause = at + 9 < size and data[at] == 67 and data[at + 1] == 97 and data[at + 2] == 117 and data[at + 7] == 98
             inside = frame or cause or indent > record_indent
             after_blank = not inside
-        if fits < 0 and not blank and line < end:
+        if shape < 0 and not blank and line < end:
             if records == 0:
                 lead += 1
             elif not inside:
                 stray += 1
-        searched = not frame and (mode != 1 or inside)  # what is not quoted in prose is what somebody thought of it
-        if searched and not open_piece:
-            piece_begins[pieces] = line
-        elif open_piece and not searched:
-            piece_ends[pieces] = line
-            pieces += 1
-        open_piece = searched
-        # What does it look like? That begins after its time.
-        look = 0
+        searched = not frame and (mode != 1 or inside)  # text around quoted records is opinion, not evidence
+        if searched and not in_run:
+            search_begins[runs] = line
+        elif in_run and not searched:
+            search_ends[runs] = line
+            runs += 1
+        in_run = searched
+        if shape < 0 and not blank and not frame:
+            other_starts[others] = line
+            other_lines[others] = lines if searched else -1 - lines
+            others += 1
+        # Hash the first line after its header, without numbers.
+        template = 0
         token = 0
-        numbered = 0
+        has_digit = 0
         after_number = 0
-        at = headed
-        looked_at = min(size, line + LOOKED_AT_BYTES) if fits >= 0 and mode != 2 else line
-        while at < looked_at:
-            byte = data[at & UNSIGNED]
-            kind = classes[byte]
+        at = header_end
+        hash_end = min(size, line + TEMPLATE_LINE_BYTES) if shape >= 0 and mode != 2 else line
+        while at < hash_end:
+            byte = data[at & NON_NEGATIVE]
+            kind = kinds[byte]
             if kind == 0:
                 if byte == 10:
                     break
-                # After a number, B, KB, MiB and the like change with it: what ends with B, and is of three letters at most.
-                if after_number > 0 and token < TOKEN_OF_FOUR and data[(at - 1) & UNSIGNED] == 66:
+                # A unit after a number (B, KB, MiB) varies with it: a word of at most three letters that ends with B.
+                if after_number > 0 and token < FOUR_LETTER_TOKEN_MIN and data[(at - 1) & NON_NEGATIVE] == 66:
                     token = 7
-                token = 7 if numbered > 0 else token  # without a branch: whether it is a number cannot be foretold
-                look = ((look ^ token) * 1000003 + byte) & mask
-                after_number = numbered if byte == 32 else 0
+                token = 7 if has_digit > 0 else token  # without a branch, because it could not be predicted
+                template = ((template ^ token) * 1000003 + byte) & mask
+                after_number = has_digit if byte == 32 else 0
                 token = 0
-                numbered = 0
+                has_digit = 0
             else:
                 token = token * 31 + byte
-                numbered |= kind & 2
+                has_digit |= kind & 2
             at += 1
-        if fits >= 0:
-            if numbered > 0 or (after_number > 0 and token < TOKEN_OF_FOUR and data[at - 1] == 66):
+        if shape >= 0:
+            if has_digit > 0 or (after_number > 0 and token < FOUR_LETTER_TOKEN_MIN and data[at - 1] == 66):
                 token = 7
-            looks[records - 1] = ((look ^ token) * 1000003) & mask
-        while at < size and data[at & UNSIGNED] != 10:
+            templates[records - 1] = ((template ^ token) * 1000003) & mask
+        while at < size and data[at & NON_NEGATIVE] != 10:
             at += 1
         at += 1
         if line < end:
             lines += 1
-    if open_piece:
-        piece_ends[pieces] = min(at, size)
-        pieces += 1
+    if in_run:
+        search_ends[runs] = min(at, size)
+        runs += 1
     counts[0] = lines
     counts[1] = lead
     counts[2] = stray
     counts[3] = records
-    counts[4] = pieces
+    counts[4] = runs
     counts[5] = min(at, size)
     counts[6] = last_start
     counts[7] = last_lines
     counts[8] = last_stray
+    counts[9] = others

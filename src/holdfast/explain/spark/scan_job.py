@@ -1,6 +1,6 @@
-"""Scanning on Spark: a task for each part of the input. The same on a laptop and on a cluster.
+"""Run the scan on Spark, on one machine or on a cluster.
 
-It is an RDD, because nothing of it is a table: rows and Arrow would take seconds at the start, and longer for each task.
+It uses an RDD of bytes: rows and Arrow would take seconds more at the start, and longer for each task.
 """
 
 import pickle
@@ -13,146 +13,150 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from holdfast.errors import Refused
-from holdfast.explain.gc_pause import spare_what_is_there, without_collector
-from holdfast.explain.inputs import Input
-from holdfast.explain.library import Added, library_of
-from holdfast.explain.range_scan import Haul, scan
-from holdfast.explain.scan.jit import COMPILED_FROM_BYTES
-from holdfast.explain.scan.ranges import Range, Task, in_turns, tasks
-from holdfast.explain.spark.session import is_local
+from holdfast.explain.gc_pause import freeze_existing_objects, gc_disabled
+from holdfast.explain.inputs import InputFile
+from holdfast.explain.library import AddedText, parse_library
+from holdfast.explain.range_scan import TaskScan, scan_ranges
+from holdfast.explain.scan.jit import COMPILE_MIN_BYTES
+from holdfast.explain.scan.ranges import ByteRange, ScanTask, batch_tasks, plan_tasks
+from holdfast.explain.spark.spark_session import is_local
 
 if TYPE_CHECKING:
     from pyspark.core.rdd import RDD
     from pyspark.sql import SparkSession
 
-LOOK_EVERY_S = 0.25
+PROGRESS_INTERVAL_S = 0.25
 _MISSING = re.compile(r"No module named '([\w.]+)'|to read large logs, (numba) is needed")
-_RAISED = re.compile(r"^(?:Caused by: )?((?:[\w.]+\.)?\w*(?:Error|Exception)): (\S.*)$", re.MULTILINE)
+_EXCEPTION = re.compile(r"^(?:Caused by: )?((?:[\w.]+\.)?\w*(?:Error|Exception)): (\S.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ScanProgress:
     done: int
-    of: int
-    begun: bool
-    """Whether a worker has begun."""
+    total: int
+    started: bool
+    """True once a worker has started a task."""
 
 
-def scanned(spark: "SparkSession", inputs: list[Input], added: Added, told: Callable[[Progress], None]) -> list[Haul]:
-    """Every range of the inputs. `added`: formats and events of the user's own."""
-    work = tasks(inputs)
-    compiled = sum(one.size for one in inputs) >= COMPILED_FROM_BYTES
+def scan_on_spark(
+    spark: "SparkSession", inputs: list[InputFile], added: AddedText, on_progress: Callable[[ScanProgress], None]
+) -> list[TaskScan]:
+    """Scan all inputs. `added` is the text of the user's own library files.
+
+    Raise Refused if Spark fails, or if its workers do not see a file."""
+    tasks = plan_tasks(inputs)
+    compiled = sum(one.size for one in inputs) >= COMPILE_MIN_BYTES
     if is_local(spark.sparkContext.master or ""):
-        return _by_spark(spark, work, added, compiled, told)
-    here, there = _dealt(work, inputs)
-    found = _by_spark(spark, there, added, compiled, told)
-    _check_opened(found, inputs)
-    return [*found, scan(here, library_of(added), compiled=compiled)]
+        return _run_tasks(spark, tasks, added, compiled, on_progress)
+    here, there = _separate_temporary(tasks, inputs)
+    scans = _run_tasks(spark, there, added, compiled, on_progress)
+    _check_opened(scans, inputs)
+    return [*scans, scan_ranges(here, parse_library(added), compiled=compiled)]
 
 
-def _dealt(work: list[Task], inputs: list[Input]) -> tuple[list[Range], list[Task]]:
-    """Copies that were made here are read here: workers on other machines cannot see them."""
-    here = [range for task in work for range in task if inputs[range.file].spooled]
-    there = [tuple(_marked(range, inputs) for range in task if not inputs[range.file].spooled) for task in work]
+def _separate_temporary(tasks: list[ScanTask], inputs: list[InputFile]) -> tuple[list[ByteRange], list[ScanTask]]:
+    """Separate temporary copies, which only this machine can read, from the files that workers read."""
+    here = [range for task in tasks for range in task if inputs[range.file].is_temporary]
+    there = [tuple(_with_prefix(range, inputs) for range in task if not inputs[range.file].is_temporary) for task in tasks]
     return here, [task for task in there if task]
 
 
-def _marked(range: Range, inputs: list[Input]) -> Range:
-    """Every machine has a /var/log: what another one has there is not what was named."""
-    return range._replace(beginning=inputs[range.file].beginning)
+def _with_prefix(range: ByteRange, inputs: list[InputFile]) -> ByteRange:
+    """Add the first bytes of the file: a worker may have another file at the same path, for example in /var/log."""
+    return range._replace(expected_prefix=inputs[range.file].prefix)
 
 
-def _check_opened(found: Iterable[Haul], inputs: list[Input]) -> None:
-    """A file that was there when it was named, and that a worker does not find or finds to be another, is only here."""
-    for one in (one for haul in found for one in haul.ranges):
+def _check_opened(scans: Iterable[TaskScan], inputs: list[InputFile]) -> None:
+    """Raise Refused if a worker could not open a file that exists here."""
+    for one in (one for task in scans for one in task.ranges):
         file = inputs[one.range.file]
-        if not one.opened and not file.remote:
+        if not one.was_opened and not file.is_remote:
             raise Refused(
-                f"{file.name} is not there for Spark's workers, which read files themselves: put it on storage that all of "
-                "them share, or leave out --master"
+                f"Spark's workers cannot read {file.name}: put it on storage that all of them share, or run without --master"
             )
 
 
-def _by_spark(
-    spark: "SparkSession", work: list[Task], added: Added, compiled: bool, told: Callable[[Progress], None]
-) -> list[Haul]:
-    if not work:
+def _run_tasks(
+    spark: "SparkSession", tasks: list[ScanTask], added: AddedText, compiled: bool, on_progress: Callable[[ScanProgress], None]
+) -> list[TaskScan]:
+    if not tasks:
         return []
-    dealt = [pickle.dumps(task) for task in in_turns(work, spark.sparkContext.defaultParallelism)]
-    found = spark.sparkContext.parallelize(range(len(dealt)), len(dealt)).map(_scanner(dealt, added, compiled))
-    collected = _collected(spark, found, len(dealt), told)
-    with without_collector():
-        return [pickle.loads(unpacked(one)) for one in collected]
+    batches = [pickle.dumps(task) for task in batch_tasks(tasks, spark.sparkContext.defaultParallelism)]
+    rdd = spark.sparkContext.parallelize(range(len(batches)), len(batches)).map(_task_function(batches, added, compiled))
+    results = _collect(spark, rdd, len(batches), on_progress)
+    with gc_disabled():
+        return [pickle.loads(decompress(one)) for one in results]
 
 
-def _scanner(work: list[bytes], added: Added, compiled: bool) -> Callable[[int], bytes]:
-    """All of the work goes to each task, which unpacks its own: there may be many thousand files."""
+def _task_function(batches: list[bytes], added: AddedText, compiled: bool) -> Callable[[int], bytes]:
+    """Return the function of a Spark task. Each task gets all batches and unpickles only its own: there may be thousands."""
 
     def scan_task(number: int) -> bytes:
-        known = library_of(added)
-        spare_what_is_there()
-        with without_collector():
-            return packed(pickle.dumps(scan(pickle.loads(work[number]), known, compiled=compiled)))
+        library = parse_library(added)
+        freeze_existing_objects()
+        with gc_disabled():
+            return compress(pickle.dumps(scan_ranges(pickle.loads(batches[number]), library, compiled=compiled)))
 
     return scan_task
 
 
-def packed(data: bytes) -> bytes:
-    """Events are much alike, and all of them are in Spark's memory at once."""
+def compress(data: bytes) -> bytes:
+    """Compress the result of a task: events are similar, and Spark holds all results in memory at once."""
     sink = pyarrow.BufferOutputStream()
     with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(data)
     return bytes(sink.getvalue())
 
 
-def unpacked(data: bytes) -> bytes:
+def decompress(data: bytes) -> bytes:
     return bytes(pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd").read())
 
 
-def _collected(spark: "SparkSession", found: "RDD[bytes]", count: int, told: Callable[[Progress], None]) -> list[bytes]:
-    """On a thread of its own, so that what is done can be told meanwhile, and Ctrl-C ends it."""
-    answer: list[bytes] = []
-    trouble: list[Exception] = []
-    over = threading.Event()
+def _collect(spark: "SparkSession", rdd: "RDD[bytes]", count: int, on_progress: Callable[[ScanProgress], None]) -> list[bytes]:
+    """Collect on a separate thread, so that progress is reported meanwhile and Ctrl-C cancels the job."""
+    results: list[bytes] = []
+    failures: list[Exception] = []
+    finished = threading.Event()
     group = "holdfast explain"
 
     def collect() -> None:
         try:
             spark.sparkContext.setJobGroup(group, "holdfast explain", interruptOnCancel=True)
-            answer.extend(found.collect())
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits
-            trouble.append(error)
+            results.extend(rdd.collect())
+        except Exception as error:  # noqa: BLE001 - raised again in the waiting thread
+            failures.append(error)
         finally:
-            over.set()
+            finished.set()
 
     threading.Thread(target=collect, daemon=True).start()
     try:
-        while not over.wait(LOOK_EVERY_S):
-            done, running = _done(spark)
-            told(Progress(done, count, begun=done + running > 0))
+        while not finished.wait(PROGRESS_INTERVAL_S):
+            done, running = _task_counts(spark)
+            on_progress(ScanProgress(done, count, started=done + running > 0))
     except BaseException:
         spark.sparkContext.cancelJobGroup(group)
         raise
-    if trouble:
-        raise Refused(failure(str(trouble[0]))) from trouble[0]
-    told(Progress(count, count, begun=True))
-    return answer
+    if failures:
+        raise Refused(describe_failure(str(failures[0]))) from failures[0]
+    on_progress(ScanProgress(count, count, started=True))
+    return results
 
 
-def _done(spark: "SparkSession") -> tuple[int, int]:
-    """Tasks that are done, and that run."""
+def _task_counts(spark: "SparkSession") -> tuple[int, int]:
+    """Return the number of completed and of running tasks."""
     tracker = spark.sparkContext.statusTracker()
     stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numActiveTasks for stage in stages)
 
 
-def failure(words: str) -> str:
-    """One sentence of the pages that Spark says when a task fails: what was raised last is what began it."""
-    if missing := _MISSING.search(words):
+def describe_failure(message: str) -> str:
+    """Reduce the message of a failed Spark job to one sentence. The last exception in it is the first cause."""
+    if missing := _MISSING.search(message):
         module = missing[1] or missing[2]
         return (
-            f"the Python of Spark's workers has no {module}: it needs numpy, pyarrow and numba (PYSPARK_PYTHON names another)"
+            f"the Python of Spark's workers has no {module}: install numpy, pyarrow and numba there, "
+            "or name another Python in PYSPARK_PYTHON"
         )
-    raised = _RAISED.findall(words)
-    said = f"{raised[-1][0].rsplit('.', 1)[-1]}: {raised[-1][1]}" if raised else words.strip().split("\n", 1)[0]
-    return f"Spark could not read them: {said}"
+    exceptions = _EXCEPTION.findall(message)
+    reason = f"{exceptions[-1][0].rsplit('.', 1)[-1]}: {exceptions[-1][1]}" if exceptions else message.strip().split("\n", 1)[0]
+    return f"Spark could not read the logs: {reason}"

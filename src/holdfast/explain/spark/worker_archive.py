@@ -1,4 +1,4 @@
-"""What workers need of this package, as one archive: they have Python, numpy, pyarrow and numba, and perhaps no Holdfast."""
+"""Archive of the modules that Spark workers need: they have Python, numpy, pyarrow and numba, but possibly no Holdfast."""
 
 import zipfile
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ from pathlib import Path
 NAME = "holdfast.zip"
 PARTS = ("__init__.py", "errors.py", "explain")
 _SUFFIXES = (".py", ".toml")
-_YEAR_ZERO = (1980, 1, 1, 0, 0, 0)
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def package(directory: Path) -> Path:
-    """The archive, written there. The same package is always the same bytes."""
+def write_worker_archive(directory: Path) -> Path:
+    """Write the archive into the directory and return its path. The same modules always give the same bytes."""
     root = resources.files("holdfast")
     archive = directory / NAME
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for part in PARTS:
             for name, entry in _files(root / part, f"holdfast/{part}"):
-                file.writestr(zipfile.ZipInfo(name, _YEAR_ZERO), entry.read_bytes(), zipfile.ZIP_DEFLATED)
+                file.writestr(zipfile.ZipInfo(name, _FIXED_TIME), entry.read_bytes(), zipfile.ZIP_DEFLATED)
     return archive
 
 

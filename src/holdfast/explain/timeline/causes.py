@@ -1,142 +1,131 @@
-"""Chains of causes: each happening has at most one, by a named rule. A chain ends where no rule has a cause for it."""
+"""Cause chains. Each occurrence has at most one cause, by a named rule; a chain ends where no rule finds a cause."""
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.explain.library.causal_rule import Rule
-from holdfast.explain.timeline.occurrence import Happening
+from holdfast.explain.library.causal_rule import CausalRule
+from holdfast.explain.timeline.occurrence import Occurrence
+from holdfast.explain.timeline.timeline import Timeline, Values
 
-LOOKED_BACK = 200
-"""So many are looked at for one that differs."""
+DIFFERING_MAX = 200
+"""Candidates examined for a rule whose cause must differ from its effect in some field."""
 SLACK_MS = 50
-"""Lines of one instant may be written in any order."""
+"""Lines of the same instant may be written in any order."""
 SECOND_MS = 1000
-"""A line that tells whole seconds may be of any moment of that one."""
+"""A line that states whole seconds may belong to any millisecond of that second."""
 _NEVER_MS = -(1 << 62)
-_Groups = dict[tuple[str, ...], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    happening: Happening
+class CauseLink:
+    """Step of a chain: an occurrence and the rule by which it follows from the step before."""
+
+    occurrence: Occurrence
     rule: str
-    """Why it follows from the one before; empty for the first."""
+    """Empty for the first step."""
     delay_ms: int
 
 
-class Causes:
-    def __init__(self, happenings: Sequence[Happening], rules: Iterable[Rule]) -> None:
-        self._all = list(happenings)
-        self._rules: dict[str, list[Rule]] = {}
+class CauseFinder:
+    def __init__(self, timeline: Timeline, rules: Iterable[CausalRule]) -> None:
+        self._timeline = timeline
+        self._all = timeline.occurrences
+        self._rules: dict[str, list[CausalRule]] = {}
         for rule in rules:
             for kind in rule.effect:
                 self._rules.setdefault(kind, []).append(rule)
-        self._by_kind: dict[str, list[int]] = {}
-        for number, one in enumerate(self._all):
-            self._by_kind.setdefault(one.kind, []).append(number)
-        self._by_names: dict[tuple[str, tuple[str, ...]], _Groups] = {}
-        self._by_rule: dict[tuple[str, Rule], _Groups] = {}
-        self._cause_of: dict[int, tuple[int, Rule] | None] = {}
-        self._number = {id(one): number for number, one in enumerate(self._all)}
+        self._causes_by_rule: dict[tuple[str, CausalRule], dict[Values, list[int]]] = {}
+        self._cause_of: dict[int, tuple[int, CausalRule] | None] = {}
+        self._positions = {id(one): position for position, one in enumerate(self._all)}
 
-    def chain(self, happening: Happening) -> tuple[Link, ...]:
-        """From what began it to this. Where it would come to the same kind of thing at the same place again, it ends: what
-        goes on and off all day has not one beginning."""
-        number = self._number[id(happening)]
-        backwards: list[Link] = []
-        seen: set[tuple[str, str]] = set()
+    def chain(self, occurrence: Occurrence) -> tuple[CauseLink, ...]:
+        """Return the steps from the first cause to this occurrence.
+
+        The chain ends before it reaches the same kind at the same component again: a condition that comes and goes all day
+        has no single beginning."""
+        position = self._positions[id(occurrence)]
+        backwards: list[CauseLink] = []
+        visited: set[tuple[str, str]] = set()
         while True:
-            here = self._all[number]
-            seen.add((here.kind, here.component))
-            cause = self._cause(number)
-            if cause is None or (self._all[cause[0]].kind, self._all[cause[0]].component) in seen:
-                backwards.append(Link(here, "", 0))
+            here = self._all[position]
+            visited.add((here.kind, here.component))
+            cause = self._find_cause(position)
+            if cause is None or (self._all[cause[0]].kind, self._all[cause[0]].component) in visited:
+                backwards.append(CauseLink(here, "", 0))
                 return tuple(reversed(backwards))
-            number, rule = cause
-            backwards.append(Link(here, rule.says, max(0, here.begin_ms - self._all[number].begin_ms)))
+            position, rule = cause
+            backwards.append(CauseLink(here, rule.description, max(0, here.begin_ms - self._all[position].begin_ms)))
 
-    def _cause(self, number: int) -> tuple[int, Rule] | None:
-        if number not in self._cause_of:
-            self._cause_of[number] = self._looked_for(number)
-        return self._cause_of[number]
+    def _find_cause(self, position: int) -> tuple[int, CausalRule] | None:
+        if position not in self._cause_of:
+            self._cause_of[position] = self._search_rules(position)
+        return self._cause_of[position]
 
-    def _looked_for(self, number: int) -> tuple[int, Rule] | None:
-        """By the first rule that has a cause for it, the latest one; of those of one instant, the first."""
-        for rule in self._rules.get(self._all[number].kind, ()):
-            latest = [found for kind in rule.cause if (found := self._latest(kind, number, rule)) is not None]
+    def _search_rules(self, position: int) -> tuple[int, CausalRule] | None:
+        """Return the latest cause that the first matching rule allows; of causes at one instant, the first."""
+        for rule in self._rules.get(self._all[position].kind, ()):
+            latest = [cause for kind in rule.cause if (cause := self._latest_cause(kind, position, rule)) is not None]
             if latest:
-                return max(latest, key=lambda found: (self._all[found].begin_ms, -found)), rule
+                return max(latest, key=lambda cause: (self._all[cause].begin_ms, -cause)), rule
         return None
 
-    def _latest(self, kind: str, number: int, rule: Rule) -> int | None:
-        effect = self._all[number]
-        alike = self._causes_of(kind, rule).get(tuple(effect.of(name) for name in rule.same), [])
-        if kind in rule.effect:  # of two of which each could be the other's cause, it is the one that comes first
-            before = bisect.bisect_left(alike, number)
+    def _latest_cause(self, kind: str, position: int, rule: CausalRule) -> int | None:
+        effect, begin_ms = self._all[position], self._timeline.begin_ms
+        causes = self._possible_causes(kind, rule).get(tuple(effect.value(name) for name in rule.same), [])
+        if kind in rule.effect:  # each of the two could cause the other: the earlier one is the cause
+            before = bisect.bisect_left(causes, position)
         else:
             slack_ms = SECOND_MS if effect.begin_ms % SECOND_MS == 0 else SLACK_MS
-            before = bisect.bisect_right(alike, effect.begin_ms + slack_ms, key=self._begin_ms)
+            before = bisect.bisect_right(causes, effect.begin_ms + slack_ms, key=begin_ms)
         if rule.differ:
-            alike = [found for found in alike[max(0, before - LOOKED_BACK) : before] if _differ(self._all[found], effect, rule)]
-            before = len(alike)
+            recent = causes[max(0, before - DIFFERING_MAX) : before]
+            causes = [cause for cause in recent if _differ(self._all[cause], effect, rule)]
+            before = len(causes)
         if not before:
             return None
-        latest_ms = self._begin_ms(alike[before - 1])
-        if latest_ms < self._since_ms(effect, rule):
+        latest_ms = begin_ms(causes[before - 1])
+        if latest_ms < self._earliest_ms(effect, rule):
             return None
-        return alike[bisect.bisect_left(alike, latest_ms, key=self._begin_ms)]
+        return causes[bisect.bisect_left(causes, latest_ms, key=begin_ms)]
 
-    def _causes_of(self, kind: str, rule: Rule) -> _Groups:
-        """Those that can be causes by this rule. What one does not say, none has in common with it."""
-        if (kind, rule) not in self._by_rule:
-            groups = self._alike(kind, rule.same).items()
-            self._by_rule[kind, rule] = {
-                values: [number for number in numbers if not self._otherwise(self._all[number], rule)]
-                for values, numbers in groups
+    def _possible_causes(self, kind: str, rule: CausalRule) -> dict[Values, list[int]]:
+        """Return the occurrences that this rule accepts as causes. Events that lack a join field never match."""
+        if (kind, rule) not in self._causes_by_rule:
+            self._causes_by_rule[kind, rule] = {
+                values: [position for position in positions if not self._is_excluded(self._all[position], rule)]
+                for values, positions in self._timeline.group(kind, rule.same).items()
                 if all(values)
             }
-        return self._by_rule[kind, rule]
+        return self._causes_by_rule[kind, rule]
 
-    def _since_ms(self, effect: Happening, rule: Rule) -> int:
-        """The earliest that a cause may be."""
+    def _earliest_ms(self, effect: Occurrence, rule: CausalRule) -> int:
+        """Return the earliest time of a cause: within the rule's limit, and after the last event named by `since`."""
         earliest = [effect.begin_ms - rule.within_ms]
         for kind in rule.since:
-            earliest += [self._last_ms(kind, names, values, effect.begin_ms - 1) for names, values in _of_one(effect)]
+            earliest += [self._last_ms(kind, names, values, effect.begin_ms - 1) for names, values in _same_client(effect)]
         return max(earliest)
 
-    def _otherwise(self, cause: Happening, rule: Rule) -> bool:
-        """Whether something else explains that it is there."""
+    def _is_excluded(self, cause: Occurrence, rule: CausalRule) -> bool:
+        """Return True if an event named by `unless` precedes the cause at the same component."""
         here = ("component",), (cause.component,)
         return any(self._last_ms(kind, *here, cause.begin_ms) >= cause.begin_ms - rule.within_ms for kind in rule.unless)
 
-    def _last_ms(self, kind: str, names: tuple[str, ...], values: tuple[str, ...], until_ms: int) -> int:
-        """When the last of these was that began until then."""
-        alike = self._alike(kind, names).get(values, [])
-        before = bisect.bisect_right(alike, until_ms, key=self._begin_ms)
-        return self._begin_ms(alike[before - 1]) if before else _NEVER_MS
-
-    def _begin_ms(self, number: int) -> int:
-        return self._all[number].begin_ms
-
-    def _alike(self, kind: str, names: tuple[str, ...]) -> _Groups:
-        """Those of a kind by what they say of these, in order."""
-        if (kind, names) not in self._by_names:
-            groups: _Groups = {}
-            for number in self._by_kind.get(kind, []):
-                groups.setdefault(tuple(self._all[number].of(name) for name in names), []).append(number)
-            self._by_names[kind, names] = groups
-        return self._by_names[kind, names]
+    def _last_ms(self, kind: str, names: Values, values: Values, until_ms: int) -> int:
+        """Return the begin of the last such occurrence that began by `until_ms`."""
+        positions = self._timeline.group(kind, names).get(values, [])
+        before = bisect.bisect_right(positions, until_ms, key=self._timeline.begin_ms)
+        return self._timeline.begin_ms(positions[before - 1]) if before else _NEVER_MS
 
 
-def _differ(cause: Happening, effect: Happening, rule: Rule) -> bool:
-    """What one of the two does not say is not known to be the same."""
-    return not any(cause.of(name) and cause.of(name) == effect.of(name) for name in rule.differ)
+def _differ(cause: Occurrence, effect: Occurrence, rule: CausalRule) -> bool:
+    """Return True unless the two agree in a `differ` field. A missing value never counts as equal."""
+    return not any(cause.value(name) and cause.value(name) == effect.value(name) for name in rule.differ)
 
 
-def _of_one(effect: Happening) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """What tells those of one client: a process may have several, each with its session, if that is said."""
-    session = effect.of("session")
+def _same_client(effect: Occurrence) -> list[tuple[Values, Values]]:
+    """Return the (fields, values) of occurrences of the same client. A process may have several clients, one per session."""
+    session = effect.value("session")
     if not session:
         return [(("component",), (effect.component,))]
-    return [(("component", "session"), (effect.component, told)) for told in (session, "")]
+    return [(("component", "session"), (effect.component, value)) for value in (session, "")]

@@ -1,4 +1,4 @@
-"""Who says something: a server, a broker, a JobManager. By what the line names, else by the file it stands in."""
+"""Component that wrote a line: a server, a broker, a JobManager. Known from the line itself, or from its file."""
 
 import functools
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from holdfast.explain.event import Event
+from holdfast.explain.event import LogEvent
 
 _NAMED = (
     (re.compile(r"(?:server|ZK|ZooKeeper) ?(\d+)$"), "zookeeper", "zookeeper {}"),
@@ -22,53 +22,54 @@ _SYSTEMS = {"kafka-client": "client", "jvm": "client"}
 class Component:
     name: str
     kind: str
-    """zookeeper, kafka, flink, spark, holdfast; client if only that is known."""
+    """zookeeper, kafka, flink, spark, holdfast, or client if nothing else is known."""
 
 
-def components(files: tuple[str, ...], events: Iterable[Event]) -> Mapping[tuple[int, int], Component]:
-    """(file, offset) of each event → who said it."""
+def assign_components(files: tuple[str, ...], events: Iterable[LogEvent]) -> Mapping[tuple[int, int], Component]:
+    """Return (file, offset) of each event → its component."""
     events = list(events)
     names = _short_names(files)
-    owners = {clock: _owner(names[clock[0]], clock[1], said) for clock, said in _by_clock(events).items()}
-    return {(event.file, event.offset): _named(event) or owners[event.file, event.format] for event in events}
+    defaults = {clock: _default(names[clock[0]], clock[1], group) for clock, group in _by_clock(events).items()}
+    return {(event.file, event.offset): _stated(event) or defaults[event.file, event.format] for event in events}
 
 
 def _short_names(files: tuple[str, ...]) -> list[str]:
-    """What each is called, without its suffix, and with as many of the directories it is in as it takes to tell them apart."""
+    """Return file names without suffix, with as many parent directories as are needed to distinguish them."""
     parts = [PurePath(file).parts for file in files]
     names = list(files)
-    for deep in range(max(map(len, parts), default=0), 0, -1):
-        shorter = ["/".join((*of[-deep:-1], of[-1].split(".")[0] or of[-1])) for of in parts]
-        often = Counter(shorter)
-        names = [new if often[new] == 1 else old for new, old in zip(shorter, names, strict=True)]
+    for depth in range(max(map(len, parts), default=0), 0, -1):
+        shorter = ["/".join((*one[-depth:-1], one[-1].split(".")[0] or one[-1])) for one in parts]
+        uses = Counter(shorter)
+        names = [new if uses[new] == 1 else old for new, old in zip(shorter, names, strict=True)]
     return names
 
 
-def _by_clock(events: list[Event]) -> dict[tuple[int, str], list[Event]]:
-    found: dict[tuple[int, str], list[Event]] = {}
+def _by_clock(events: list[LogEvent]) -> dict[tuple[int, str], list[LogEvent]]:
+    groups: dict[tuple[int, str], list[LogEvent]] = {}
     for event in events:
-        found.setdefault((event.file, event.format), []).append(event)
-    return found
+        groups.setdefault((event.file, event.format), []).append(event)
+    return groups
 
 
-def _named(event: Event) -> Component | None:
+def _stated(event: LogEvent) -> Component | None:
+    """Return the component that the line itself names."""
     if event.system == "holdfast" and "phase" in event.fields and event.fields.get("job"):
         return Component(f"job {event.fields.get('name') or event.fields['job']}", "holdfast")
     if event.system == "holdfast" and event.actor:
         return Component(f"node {event.actor}", "holdfast")
-    return _called(event.actor)
+    return _by_actor(event.actor)
 
 
 @functools.lru_cache(maxsize=1024)
-def _called(actor: str) -> Component | None:
+def _by_actor(actor: str) -> Component | None:
     for expression, kind, name in _NAMED:
         if match := expression.match(actor.strip()):
             return Component(name.format(match[1]).strip(), kind)
     return None
 
 
-def _owner(name: str, format: str, events: list[Event]) -> Component:
-    """Of lines that name nobody: the broker that registers itself, or what the file is called."""
+def _default(name: str, format: str, events: list[LogEvent]) -> Component:
+    """Return the component of lines that name none: the broker or server of the file, or the name of the file."""
     systems = Counter(event.system for event in events if event.system not in ("client", "jvm"))
     kind = systems.most_common(1)[0][0] if systems else "client"
     kind = _SYSTEMS.get(kind, kind)

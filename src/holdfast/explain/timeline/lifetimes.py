@@ -1,9 +1,9 @@
-"""From when to when something was: each ZooKeeper session, each job, each time that somebody led. Pure."""
+"""Lifetimes of ZooKeeper sessions, jobs and leaderships: from when to when each existed, and how it ended."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from holdfast.explain.timeline.occurrence import Happening
+from holdfast.explain.timeline.occurrence import Occurrence
 
 _OPENED = ("client-connected", "zk-session-opened")
 _EXPIRED = {"zk-session-expired": "it expired", "client-expired": "it expired"}
@@ -17,69 +17,70 @@ _FINAL_STATES = {"FINISHED", "FAILED", "CANCELED", "CANCELLED", "SUSPENDED"}
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Lifetime:
     kind: str
     """session, job or leadership"""
     name: str
     component: str
-    """Whose it was."""
+    """Owner of the session or leadership; for a job, the component that first reports it."""
     begin_ms: int
     end_ms: int | None
-    """None if nothing tells of its end."""
+    """None if no event reports its end."""
     end: str
-    first: Happening
-    last: Happening
-    """Where its beginning and its end are told."""
+    """Kind of its end; empty if no event reports one."""
+    first: Occurrence
+    last: Occurrence
+    """Occurrences that report its begin and its end."""
     restarts: int = 0
 
 
-def lives(happenings: Iterable[Happening]) -> list[Life]:
-    """In the order of their beginnings. `happenings`: in the order of time."""
-    in_order = list(happenings)
-    found = [*_sessions(in_order), *_jobs(in_order), *_leaderships(in_order)]
-    return sorted(found, key=lambda life: (life.begin_ms, life.kind, life.component, life.name))
+def find_lifetimes(occurrences: Iterable[Occurrence]) -> list[Lifetime]:
+    """Return the lifetimes in order of their begin. `occurrences` are in order of time."""
+    ordered = list(occurrences)
+    lifetimes = [*_sessions(ordered), *_jobs(ordered), *_leaderships(ordered)]
+    return sorted(lifetimes, key=lambda one: (one.begin_ms, one.kind, one.component, one.name))
 
 
-def _sessions(happenings: list[Happening]) -> Iterator[Life]:
-    """A server that tells of one is not the one whose it is."""
-    of: dict[str, list[Happening]] = {}
-    for one in happenings:
-        if one.of("session") and (one.kind in _OPENED or one.kind in _EXPIRED):
-            of.setdefault(one.of("session"), []).append(one)
-    for session, told in of.items():
-        owner = next((one.component for one in told if one.kind == "client-connected"), told[0].component)
-        ended = next((one for one in told if one.kind in _EXPIRED), None)
-        yield _life("session", session, owner, told, ended, _EXPIRED[ended.kind] if ended is not None else "")
+def _sessions(occurrences: list[Occurrence]) -> Iterator[Lifetime]:
+    """A session belongs to its client, although servers report it, too."""
+    by_session: dict[str, list[Occurrence]] = {}
+    for one in occurrences:
+        if one.value("session") and (one.kind in _OPENED or one.kind in _EXPIRED):
+            by_session.setdefault(one.value("session"), []).append(one)
+    for session, reports in by_session.items():
+        owner = next((one.component for one in reports if one.kind == "client-connected"), reports[0].component)
+        ended = next((one for one in reports if one.kind in _EXPIRED), None)
+        yield _lifetime("session", session, owner, reports, ended, _EXPIRED[ended.kind] if ended is not None else "")
 
 
-def _jobs(happenings: list[Happening]) -> Iterator[Life]:
-    of: dict[str, list[Happening]] = {}
-    for one in happenings:
-        if one.of("job"):
-            of.setdefault(one.of("job"), []).append(one)
-    for job, told in of.items():
-        last = told[-1]
-        state = last.of("state")
+def _jobs(occurrences: list[Occurrence]) -> Iterator[Lifetime]:
+    by_job: dict[str, list[Occurrence]] = {}
+    for one in occurrences:
+        if one.value("job"):
+            by_job.setdefault(one.value("job"), []).append(one)
+    for job, reports in by_job.items():
+        last = reports[-1]
+        state = last.value("state")
         end = _JOB_ENDS.get(last.kind, f"it is {state}" if state in _FINAL_STATES else "")
-        restarts = sum(one.count for one in told if one.kind == "job-restarting")
-        yield _life("job", job, told[0].component, told, last if end else None, end, restarts)
+        restarts = sum(one.count for one in reports if one.kind == "job-restarting")
+        yield _lifetime("job", job, reports[0].component, reports, last if end else None, end, restarts)
 
 
-def _leaderships(happenings: list[Happening]) -> Iterator[Life]:
-    """What one and the same component leads at a time: a Flink manager has several, and gets and loses them together."""
-    reigning: dict[str, list[Happening]] = {}
-    for one in happenings:
+def _leaderships(occurrences: list[Occurrence]) -> Iterator[Lifetime]:
+    """One leadership per component at a time: a Flink JobManager gains and loses several together."""
+    leading: dict[str, list[Occurrence]] = {}
+    for one in occurrences:
         if one.kind == "leadership-granted":
-            reigning.setdefault(one.component, []).append(one)
-        elif one.kind == "leadership-revoked" and one.component in reigning:
-            told = reigning.pop(one.component)
-            yield _life("leadership", told[0].of("epoch"), one.component, told, one, "it was given up")
-    for component, told in reigning.items():
-        yield _life("leadership", told[0].of("epoch"), component, told, None, "")
+            leading.setdefault(one.component, []).append(one)
+        elif one.kind == "leadership-revoked" and one.component in leading:
+            grants = leading.pop(one.component)
+            yield _lifetime("leadership", grants[0].value("epoch"), one.component, grants, one, "it was given up")
+    for component, grants in leading.items():
+        yield _lifetime("leadership", grants[0].value("epoch"), component, grants, None, "")
 
 
-def _life(
-    kind: str, name: str, component: str, told: list[Happening], ended: Happening | None, end: str, restarts: int = 0
-) -> Life:
+def _lifetime(
+    kind: str, name: str, component: str, reports: list[Occurrence], ended: Occurrence | None, end: str, restarts: int = 0
+) -> Lifetime:
     end_ms = max(ended.begin_ms, ended.last_ms) if ended is not None else None
-    return Life(kind, name, component, told[0].begin_ms, end_ms, end, told[0], ended or told[-1], restarts)
+    return Lifetime(kind, name, component, reports[0].begin_ms, end_ms, end, reports[0], ended or reports[-1], restarts)

@@ -1,4 +1,4 @@
-"""What brokers say at one moment."""
+"""State of topics and partitions as the brokers report it at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,42 +6,42 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """A leader's answer to: up to where is your log that of the leaders up to this epoch?"""
+class EpochEndOffset:
+    """Answer of a leader to Kafka's OffsetForLeaderEpoch request: the end of the log up to an epoch."""
 
     epoch: int
-    """The epoch that was asked about."""
+    """Requested epoch."""
     end: int
-    """The first offset that a later leader has written, or the end of the log."""
+    """First offset that a leader of a later epoch wrote, or the end of the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class SightedPartition:
+class PartitionSnapshot:
     earliest: int | None = None
     latest: int | None = None
-    """Where the next record will be. With `read_committed`, up to where transactions have ended."""
+    """Offset of the next record. With `read_committed`, the last stable offset."""
     leader: int | None = None
-    """The broker's number; None if there is none at the moment."""
+    """Broker id; None if the partition has no leader."""
     epoch: int | None = None
-    """The number of the leader's reign, from the same answer as `latest`."""
-    history: History | None = None
-    """Only asked if the epoch is another one than is remembered: within one epoch nothing is truncated."""
+    """Leader epoch, from the same response as `latest`."""
+    epoch_end: EpochEndOffset | None = None
+    """Requested only if the epoch differs from the last known one: a log is never truncated within one epoch."""
     problem: str = ""
-    """Why something above was not answered."""
+    """Reason why one of the values above is missing."""
 
 
 @dataclass(frozen=True, slots=True)
-class SightedTopic:
+class TopicSnapshot:
     id: str | None = None
-    """Given anew each time that a topic is created. None if the brokers are too old to tell."""
-    partitions: Mapping[int, SightedPartition] = field(default_factory=lambda: MappingProxyType({}))
+    """Unique for each creation of a topic. None if the brokers are too old to report it."""
+    partitions: Mapping[int, PartitionSnapshot] = field(default_factory=lambda: MappingProxyType({}))
     exists: bool = True
     problem: str = ""
-    """Why nothing is known of it."""
+    """Reason why the topic could not be described."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sighted:
-    topics: Mapping[str, SightedTopic] = field(default_factory=lambda: MappingProxyType({}))
+class BrokerSnapshot:
+    topics: Mapping[str, TopicSnapshot] = field(default_factory=lambda: MappingProxyType({}))
     problem: str = ""
-    """Why nothing was answered at all."""
+    """Reason why no broker answered."""

@@ -1,4 +1,4 @@
-"""What a checkpoint says of a Kafka source: for each partition, where the next batch begins and how far one is planned."""
+"""Kafka offsets of a checkpoint: for each partition, the next offset and the end of a planned batch."""
 
 import json
 from collections.abc import Mapping
@@ -20,55 +20,59 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    next: int
-    """The first record that no committed batch has read."""
-    until: int
-    """Where the batch that was planned and not committed ends, or `next` if there is none. Spark repeats that batch over the
-    same offsets, so they must be there; and its sink may have taken their records already."""
+class PartitionPosition:
+    next_offset: int
+    """Offset of the first record that no committed batch has read."""
+    planned_end: int
+    """End of the batch that is planned but not committed, or `next_offset` without such a batch.
+
+    Spark repeats this batch over the same offsets, so their records must exist. The sink may already have them.
+    """
 
 
-Saved = Mapping[Partition, Position]
+SavedOffsets = Mapping[Partition, PartitionPosition]
 
 
-def positions(query: Query, source: int, first: str | None = None) -> dict[Partition, Position] | None:
-    """None if that source of the query is none of Kafka's, or nothing of it can be read.
+def read_positions(query: Query, source: int, first: str | None = None) -> dict[Partition, PartitionPosition] | None:
+    """Return the position of each partition, or None if the source is not a Kafka source or its offsets are unreadable.
 
-    `first` is what the source itself has noted in `sources/<source>/0`: where it began, which batch 0 needs.
+    `first` is the content of `sources/<source>/0`: the starting offsets, which batch 0 needs.
     """
     offsets = {batch.number: batch.offsets[source] for batch in query.batches if source < len(batch.offsets)}
-    planned = _of(offsets, query.planned)
-    begun = _of(offsets, query.committed) if query.committed is not None else offsets_in(first)
-    if planned is None or (begun is None and query.planned == query.committed):
+    planned = _parse_batch(offsets, query.planned)
+    start = _parse_batch(offsets, query.committed) if query.committed is not None else parse_offsets(first)
+    if planned is None or (start is None and query.planned == query.committed):
         return None
-    # A partition that the batch before did not know: Spark reads it from its first record, and expects that to be 0.
-    return {partition: Position((begun or {}).get(partition, 0), until) for partition, until in planned.items()} | {
-        partition: Position(next, next) for partition, next in (begun or {}).items() if partition not in planned
+    start = start or {}
+    # Spark reads a partition that the previous batch did not have from offset 0.
+    positions = {partition: PartitionPosition(start.get(partition, 0), end) for partition, end in planned.items()}
+    return positions | {
+        partition: PartitionPosition(offset, offset) for partition, offset in start.items() if partition not in planned
     }
 
 
-def offsets_in(text: str | None) -> dict[Partition, int] | None:
-    """The offsets of Kafka's source, `{"topic":{"0":17}}`; None for anything else, offsets of other sources too."""
+def parse_offsets(text: str | None) -> dict[Partition, int] | None:
+    """Parse the offsets of a Kafka source, `{"topic":{"0":17}}`. Return None for anything else."""
     try:
         value = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
         return None
-    found: dict[Partition, int] = {}
+    offsets: dict[Partition, int] = {}
     for topic, numbers in value.items():
         for number, offset in numbers.items():
-            if not _is_number(number) or not _is_offset(offset):
+            if not _is_partition_number(number) or not _is_offset(offset):
                 return None
-            found[Partition(topic, int(number))] = offset
-    return found
+            offsets[Partition(topic, int(number))] = offset
+    return offsets
 
 
-def _of(offsets: Mapping[int, str], batch: int | None) -> dict[Partition, int] | None:
-    return offsets_in(offsets.get(batch)) if batch is not None else None
+def _parse_batch(offsets: Mapping[int, str], batch: int | None) -> dict[Partition, int] | None:
+    return parse_offsets(offsets.get(batch)) if batch is not None else None
 
 
-def _is_number(text: Any) -> bool:
+def _is_partition_number(text: Any) -> bool:
     return isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10
 
 

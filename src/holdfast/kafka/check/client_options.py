@@ -1,75 +1,72 @@
-"""From the options of a Spark Kafka source to a client of our own, and which options the guard cannot live with. Pure.
+"""Translation of a Spark Kafka source's options to librdkafka settings, and options that conflict with the check. Pure.
 
-Spark hands every option that begins with `kafka.` to Java's client, whose security settings are not those of librdkafka. What
-cannot be translated is refused by its name; values are never shown, because many of them are secret.
+Spark passes every option that starts with `kafka.` to the Java client, whose security settings differ from librdkafka's.
+An option that cannot be translated is refused by name. Messages never show values, because many of them are secret.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from holdfast.driver_protocol.kafka_messages import OFFSET_CHECK_NAME
 from holdfast.errors import Refused
 from holdfast.kafka.check import jaas
 
-GUARD = "kafka-offsets"
-"""The name by which a job opts out."""
 PREFIX = "kafka."
-OPT_OUT = f"or opt out of the guard by its name: --conf holdfast.guards.off={GUARD}"
+OPT_OUT = f"or disable the offset check with --conf holdfast.guards.off={OFFSET_CHECK_NAME}"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """How to reach the brokers. Its settings hold passwords, so it shows only their names."""
+class ClientOptions:
+    """Connection settings for librdkafka. They contain passwords, so `repr` shows only their names."""
 
     settings: Mapping[str, str] = field(repr=False)
     read_committed: bool = False
 
     def __repr__(self) -> str:
-        return f"Client({', '.join(sorted(self.settings))}; values are not shown)"
+        return f"ClientOptions({', '.join(sorted(self.settings))}; values hidden)"
 
 
-def refusals(options: Mapping[str, str], *, opted_out: bool = False) -> tuple[str, ...]:
-    """A sentence for each option that would move the job's offsets behind its back. A job that opted out may have them."""
-    if opted_out:
-        return ()
-    found = {key.lower(): value for key, value in options.items()}
-    sentences = []
-    if found.get("failondataloss", "true").strip().lower() != "true":
-        sentences.append(
-            "failOnDataLoss=false makes Spark jump over lost records with nothing but a line in a log: remove it, " + OPT_OUT
+def find_unsafe_options(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a message for each option that lets Spark or Kafka change the job's offsets silently."""
+    lowercase = {key.lower(): value for key, value in options.items()}
+    messages = []
+    if lowercase.get("failondataloss", "true").strip().lower() != "true":
+        messages.append(
+            "failOnDataLoss=false makes Spark skip lost records and only log a warning: remove the option, " + OPT_OUT
         )
-    if "kafka.auto.offset.reset" in found:
-        sentences.append(
-            "kafka.auto.offset.reset moves to another offset when the saved one is out of range: remove it (a new query begins "
-            "where startingOffsets says), " + OPT_OUT
+    if "kafka.auto.offset.reset" in lowercase:
+        messages.append(
+            "kafka.auto.offset.reset changes the offset when the saved one is out of range: remove the option "
+            "(startingOffsets sets where a new query begins), " + OPT_OUT
         )
-    return tuple(sentences)
+    return tuple(messages)
 
 
-def client_of(options: Mapping[str, str]) -> Client:
-    """Raises Refused, with a sentence that names the option that cannot be translated."""
+def translate_options(options: Mapping[str, str]) -> ClientOptions:
+    """Return librdkafka settings for the source's options. Raise Refused, naming an option that cannot be translated."""
     java = {key.lower().removeprefix(PREFIX): value for key, value in options.items() if key.lower().startswith(PREFIX)}
     if not java.get("bootstrap.servers", "").strip():
-        raise Refused("the source has no kafka.bootstrap.servers")
+        raise Refused("the Kafka source has no option kafka.bootstrap.servers: set it in the script")
     settings = {"bootstrap.servers": java["bootstrap.servers"]}
     protocol = java.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise _untranslatable("security.protocol", "it is none of Kafka's")
+        raise _untranslatable("security.protocol", "it is not a Kafka protocol")
     settings["security.protocol"] = protocol.lower()
     if protocol.startswith("SASL"):
-        settings |= dict(_sasl(java))
+        settings |= dict(_translate_sasl(java))
     if protocol.endswith("SSL"):
-        settings |= dict(_tls(java))
-    return Client(settings, java.get("isolation.level", "").strip().lower() == "read_committed")
+        settings |= dict(_translate_tls(java))
+    return ClientOptions(settings, java.get("isolation.level", "").strip().lower() == "read_committed")
 
 
-def _untranslatable(option: str, why: str) -> Refused:
-    return Refused(f"the offset guard cannot use kafka.{option}: {why}; change it, {OPT_OUT}")
+def _untranslatable(option: str, reason: str) -> Refused:
+    return Refused(f"the offset check cannot use kafka.{option}: {reason}; change the option, {OPT_OUT}")
 
 
 # SASL
 
 
-def _sasl(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _translate_sasl(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for handler in ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class"):
         if java.get(handler) and not java[handler].endswith(".OAuthBearerLoginCallbackHandler"):
             raise _untranslatable(handler, "it is Java code")
@@ -77,30 +74,30 @@ def _sasl(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     translate = _MECHANISMS.get(mechanism)
     if translate is None:
         known = ", ".join(sorted(_MECHANISMS))
-        raise _untranslatable("sasl.mechanism", f"of the mechanisms only {known} are understood, not {mechanism}")
+        raise _untranslatable("sasl.mechanism", f"{mechanism} is not supported, only {known}")
     text = java.get("sasl.jaas.config", "")
     if not text:
-        raise _untranslatable("sasl.jaas.config", "it is not among the options (a login file of Java is not read)")
+        raise _untranslatable("sasl.jaas.config", "it is not set (Java login files are not read)")
     try:
-        login = jaas.login(text)
-    except jaas.Unreadable as error:
+        login = jaas.parse_login(text)
+    except jaas.MalformedJaas as error:
         raise _untranslatable("sasl.jaas.config", str(error)) from None
     yield "sasl.mechanism", mechanism
     yield from translate(login, java)
 
 
-def _password(login: jaas.Login, _java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _translate_password(login: jaas.JaasLogin, _java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if login.module not in ("PlainLoginModule", "ScramLoginModule"):
-        raise _untranslatable("sasl.jaas.config", f"its module is {login.module}, and not that of the mechanism")
+        raise _untranslatable("sasl.jaas.config", f"its module {login.module} does not fit the mechanism")
     if login.options.get("tokenauth", "").lower() == "true":
-        raise _untranslatable("sasl.jaas.config", "delegation tokens (tokenauth) are known to Java's client alone")
+        raise _untranslatable("sasl.jaas.config", "only the Java client supports delegation tokens (tokenauth)")
     for name in ("username", "password"):
         if name not in login.options:
-            raise _untranslatable("sasl.jaas.config", f"it names no {name}")
+            raise _untranslatable("sasl.jaas.config", f"it has no {name}")
         yield f"sasl.{name}", login.options[name]
 
 
-def _oauth(login: jaas.Login, java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _translate_oauth(login: jaas.JaasLogin, java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     url = java.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url or "clientId" not in login.options or "clientSecret" not in login.options:
         raise _untranslatable(
@@ -114,40 +111,38 @@ def _oauth(login: jaas.Login, java: Mapping[str, str]) -> Iterator[tuple[str, st
         yield "sasl.oauthbearer.scope", login.options["scope"]
 
 
-_MECHANISMS: Mapping[str, Callable[[jaas.Login, Mapping[str, str]], Iterator[tuple[str, str]]]] = {
-    "PLAIN": _password,
-    "SCRAM-SHA-256": _password,
-    "SCRAM-SHA-512": _password,
-    "OAUTHBEARER": _oauth,
+_MECHANISMS: Mapping[str, Callable[[jaas.JaasLogin, Mapping[str, str]], Iterator[tuple[str, str]]]] = {
+    "PLAIN": _translate_password,
+    "SCRAM-SHA-256": _translate_password,
+    "SCRAM-SHA-512": _translate_password,
+    "OAUTHBEARER": _translate_oauth,
 }
 
 
 # TLS
 
 
-def _tls(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    # Set to nothing, it lets a broker show a certificate of any name. Not set, both clients check the name.
+def _translate_tls(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    # An empty value disables the host name check. If the option is not set, both clients check the host name.
     if java.get("ssl.endpoint.identification.algorithm", "https").strip() == "":
         yield "ssl.endpoint.identification.algorithm", "none"
     if java.get("ssl.engine.factory.class"):
         raise _untranslatable("ssl.engine.factory.class", "it is Java code")
-    yield from _trust(java)
-    yield from _key(java)
+    yield from _translate_trust_store(java)
+    yield from _translate_key_store(java)
 
 
-def _trust(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _translate_trust_store(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     kind = java.get("ssl.truststore.type", "JKS").strip().upper()
     if java.get("ssl.truststore.certificates"):
         yield "ssl.ca.pem", java["ssl.truststore.certificates"]
     elif java.get("ssl.truststore.location"):
         if kind != "PEM":
-            raise _untranslatable(
-                "ssl.truststore.location", f"it is a store of type {kind}, of which only Java reads one: {_TO_PEM}"
-            )
+            raise _untranslatable("ssl.truststore.location", f"only Java can read a {kind} trust store: {_TO_PEM}")
         yield "ssl.ca.location", java["ssl.truststore.location"]
 
 
-def _key(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _translate_key_store(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     kind = java.get("ssl.keystore.type", "JKS").strip().upper()
     location = java.get("ssl.keystore.location", "")
     if java.get("ssl.keystore.key"):
@@ -160,11 +155,11 @@ def _key(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "ssl.keystore.location", location
         yield "ssl.keystore.password", java.get("ssl.keystore.password", "")
     elif location:
-        raise _untranslatable("ssl.keystore.location", f"it is a store of type {kind}, of which only Java reads one: {_TO_PEM}")
+        raise _untranslatable("ssl.keystore.location", f"only Java can read a {kind} key store: {_TO_PEM}")
     else:
         return
     if java.get("ssl.key.password"):
         yield "ssl.key.password", java["ssl.key.password"]
 
 
-_TO_PEM = "convert it with 'keytool -importkeystore -deststoretype PKCS12' and 'openssl pkcs12', and name its type PEM"
+_TO_PEM = "convert it with 'keytool -importkeystore -deststoretype PKCS12' and 'openssl pkcs12', and set the store type to PEM"

@@ -1,48 +1,42 @@
-"""What each choice would do to the records that are there: arithmetic on offsets.
+"""Impact of each operator choice on the records in the log: arithmetic on offsets.
 
-It counts offsets. In a compacted or transactional topic some offsets have no record, and there a count is the most it can be.
+Counts are offsets. In a compacted or transactional topic some offsets have no record, so a count is an upper bound.
 """
 
 from dataclasses import dataclass, replace
 
-from holdfast.kafka.check.checkpoint_offsets import Position
-from holdfast.kafka.check.offset_finding import Consequence, Finding
+from holdfast.kafka.check.checkpoint_offsets import PartitionPosition
+from holdfast.kafka.check.offset_finding import OffsetFinding, ResumeImpact
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogRange:
     earliest: int
     latest: int
-    unread: int
-    """The first offset whose record the job has not read, were it there."""
+    first_unread: int
+    """First offset that the job has not read. It may lie outside the log."""
 
 
-def going_on(log: Log, start: int) -> Consequence:
-    first = max(log.unread, log.earliest)
+def impact_of_resuming_at(log: LogRange, start: int) -> ResumeImpact:
+    first = max(log.first_unread, log.earliest)
     skipped = min(start, log.latest) - first
-    repeated = min(log.unread, log.latest) - max(start, log.earliest)
-    return Consequence(max(0, skipped), max(0, repeated))
+    repeated = min(log.first_unread, log.latest) - max(start, log.earliest)
+    return ResumeImpact(max(0, skipped), max(0, repeated))
 
 
-def consequences(log: Log, position: Position) -> tuple[Consequence, Consequence, Consequence]:
-    """Of keeping the saved offset, of the earliest and of the latest."""
-    return going_on(log, position.next), going_on(log, log.earliest), going_on(log, log.latest)
-
-
-def counted(finding: Finding, position: Position, log: Log) -> Finding:
-    """The same finding with the numbers of its row."""
-    keep, from_earliest, from_latest = consequences(log, position)
+def with_impacts(finding: OffsetFinding, position: PartitionPosition, log: LogRange) -> OffsetFinding:
+    """Return the finding with the offsets of its partition and the impact of each choice."""
     return replace(
         finding,
-        saved=position.next,
+        saved=position.next_offset,
         earliest=log.earliest,
         latest=log.latest,
-        mends=min(max(log.unread, log.earliest), log.latest),
-        keep=keep,
-        from_earliest=from_earliest,
-        from_latest=from_latest,
+        mends=min(max(log.first_unread, log.earliest), log.latest),
+        keep=impact_of_resuming_at(log, position.next_offset),
+        from_earliest=impact_of_resuming_at(log, log.earliest),
+        from_latest=impact_of_resuming_at(log, log.latest),
     )
 
 
-def records(count: int) -> str:
+def format_record_count(count: int) -> str:
     return "1 record" if count == 1 else f"{count:,} records"

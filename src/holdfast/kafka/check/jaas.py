@@ -1,4 +1,4 @@
-"""Reading one entry of Java's login configuration, as Kafka's clients take it: `module required key="value" …;`. Pure."""
+"""Parser for one JAAS entry in the form that Kafka clients accept: `module required key="value" …;`. Pure."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,33 +9,34 @@ _OPTION = re.compile(
 )
 
 
-class Unreadable(ValueError):
-    """Says nothing of what it holds: that may be a password."""
+class MalformedJaas(ValueError):
+    """Invalid JAAS entry. The message never repeats its content, which may include a password."""
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class JaasLogin:
     module: str
-    """The last part of the class's name."""
+    """Class name of the login module, without its package."""
     options: dict[str, str] = field(repr=False)
 
 
-def login(text: str) -> Login:
+def parse_login(text: str) -> JaasLogin:
+    """Parse one entry. Raise MalformedJaas."""
     entry = _ENTRY.fullmatch(text)
     if entry is None:
-        raise Unreadable("it is not one entry of the form 'module required key=\"value\";'")
-    options, at = {}, 0
+        raise MalformedJaas("it is not one entry of the form 'module required key=\"value\";'")
+    options, position = {}, 0
     rest = entry["options"]
-    while rest[at:].strip():
-        option = _OPTION.match(rest, at)
+    while rest[position:].strip():
+        option = _OPTION.match(rest, position)
         if option is None:
-            raise Unreadable('its options are not of the form key="value"')
-        options[option["key"]] = _value(option)
-        at = option.end()
-    return Login(entry["module"].rpartition(".")[2], options)
+            raise MalformedJaas('its options are not of the form key="value"')
+        options[option["key"]] = _option_value(option)
+        position = option.end()
+    return JaasLogin(entry["module"].rpartition(".")[2], options)
 
 
-def _value(option: re.Match[str]) -> str:
+def _option_value(option: re.Match[str]) -> str:
     if option["quoted"] is not None:
         return re.sub(r"\\(.)", r"\1", option["quoted"])
     return option["single"] if option["single"] is not None else option["bare"]

@@ -1,50 +1,50 @@
-"""What was true of a topic when it was last found in order. Kept beside the checkpoint, as `_holdfast/kafka.json`.
+"""Last known healthy state of each topic, stored beside the checkpoint as `_holdfast/kafka.json`.
 
-Spark's offsets are bare numbers: they do not say of which topic, nor of which of its histories, they are. These records do.
-`holdfast.storage` writes them, whole or not at all.
+Spark's offsets are plain numbers: they name neither the id of the topic nor the leader epoch of the log. These records do.
+`holdfast.storage` writes them atomically. Their field names are part of the file format.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from holdfast.kafka.check.broker_snapshot import Sighted, SightedPartition, SightedTopic
-from holdfast.kafka.check.checkpoint_offsets import Partition, Position, Saved
-from holdfast.kafka.check.offset_finding import Finding, Weight
+from holdfast.kafka.check.broker_snapshot import BrokerSnapshot, TopicSnapshot
+from holdfast.kafka.check.checkpoint_offsets import Partition, SavedOffsets
+from holdfast.kafka.check.offset_finding import OffsetFinding, Severity
 from holdfast.model import codec
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedPartition:
+class LastKnownPartition:
     number: int
     until: int
-    """How far the job had read, or planned to read."""
+    """End of what the job had read or planned to read."""
     latest: int
-    """How far the log went."""
+    """End of the log."""
     epoch: int | None
-    """Of the leader whose log that was."""
+    """Leader epoch of that log."""
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedTopic:
+class LastKnownTopic:
     name: str
     id: str | None
-    partitions: tuple[RememberedPartition, ...]
+    partitions: tuple[LastKnownPartition, ...]
     count: int = 0
-    """How many partitions it had, whether or not the job knew of them; 0 if nobody looked."""
+    """Number of partitions of the topic, including those that the job has not read; 0 if unknown."""
 
-    def partition(self, number: int) -> RememberedPartition | None:
+    def partition(self, number: int) -> LastKnownPartition | None:
         return next((each for each in self.partitions if each.number == number), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    topics: tuple[RememberedTopic, ...] = ()
+class LastKnown:
+    topics: tuple[LastKnownTopic, ...] = ()
 
-    def topic(self, name: str) -> RememberedTopic | None:
+    def topic(self, name: str) -> LastKnownTopic | None:
         return next((each for each in self.topics if each.name == name), None)
 
-    def epochs(self) -> dict[Partition, int]:
-        """What brokers are asked about when a partition has another leader than then."""
+    def leader_epochs(self) -> dict[Partition, int]:
+        """Return the leader epoch of each partition, for the OffsetForLeaderEpoch request after a leader change."""
         return {
             Partition(topic.name, each.number): each.epoch
             for topic in self.topics
@@ -52,8 +52,8 @@ class Memory:
             if each.epoch is not None
         }
 
-    def without(self, partitions: Collection[Partition]) -> "Memory":
-        """After a person has chosen for these: the next look is their first."""
+    def without_partitions(self, partitions: Collection[Partition]) -> "LastKnown":
+        """Drop partitions for which an operator chose an offset: their next check counts as the first."""
         topics = (
             replace(
                 topic,
@@ -61,77 +61,73 @@ class Memory:
             )
             for topic in self.topics
         )
-        return Memory(tuple(topic for topic in topics if topic.partitions))
+        return LastKnown(tuple(topic for topic in topics if topic.partitions))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """One source of one query: two of them may read the same topic, and be at different places in it."""
+class LastKnownSource:
+    """State for one source of one query: two sources may read the same topic at different positions."""
 
     location: str
-    """Of the query's checkpoint, as Spark spells it."""
+    """Location of the query's checkpoint, as Spark spells it."""
     number: int
-    """As in `offsets/N`, whose lines are the sources in this order."""
-    memory: Memory
+    """Index of the source in `offsets/N`."""
+    memory: LastKnown
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """All that is remembered for a job."""
+class JobLastKnown:
+    """Content of `_holdfast/kafka.json`: the last known state for every source of a job."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[LastKnownSource, ...] = ()
 
-    def memory(self, location: str, number: int) -> Memory:
-        return next((each.memory for each in self.sources if (each.location, each.number) == (location, number)), Memory())
+    def last_known_of(self, location: str, number: int) -> LastKnown:
+        return next((each.memory for each in self.sources if (each.location, each.number) == (location, number)), LastKnown())
 
-    def with_another(self, location: str, number: int, memory: Memory) -> "Kept":
+    def with_source(self, location: str, number: int, memory: LastKnown) -> "JobLastKnown":
         others = tuple(each for each in self.sources if (each.location, each.number) != (location, number))
-        return Kept((*others, Source(location, number, memory)))
+        return JobLastKnown((*others, LastKnownSource(location, number, memory)))
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         return codec.encode(self)
 
 
-def kept_in(data: bytes | None) -> tuple[Kept, str]:
-    """What was kept; and a sentence if there is something that cannot be read. That counts as nothing: the next look is the
-    first, and says what it cannot know.
-    """
+def decode_last_known(data: bytes | None) -> JobLastKnown:
+    """Decode `kafka.json`. A missing or unreadable file counts as empty: the next check is then the first."""
     try:
-        return (codec.decode(Kept, data, where="kafka.json") if data is not None else Kept()), ""
-    except (codec.Garbage, codec.NewerSchema) as error:
-        return Kept(), str(error)
+        return codec.decode(JobLastKnown, data, where="kafka.json") if data is not None else JobLastKnown()
+    except (codec.MalformedRecord, codec.NewerSchema):
+        return JobLastKnown()
 
 
-def remember(before: Memory, saved: Saved, sighted: Sighted, findings: Iterable[Finding]) -> Memory:
-    """What is in order now takes the place of what was; of everything else nothing is forgotten, least of all its cause."""
-    wrong = {(finding.topic, finding.partition) for finding in findings if finding.weight > Weight.NOTE}
+def update_last_known(
+    before: LastKnown, saved: SavedOffsets, snapshot: BrokerSnapshot, findings: Iterable[OffsetFinding]
+) -> LastKnown:
+    """Record the current state of healthy partitions, and keep the previous record of all others."""
+    affected = {(finding.topic, finding.partition) for finding in findings if finding.weight > Severity.NOTE}
     topics = {topic.name: topic for topic in before.topics}
     for name in sorted({partition.topic for partition in saved}):
-        seen = sighted.topics.get(name)
-        if seen is not None and seen.exists and not seen.problem and (name, None) not in wrong:
-            known = {each.number: each for each in topics[name].partitions} if name in topics else {}
-            known |= _in_order(name, saved, seen, wrong)
-            if known:
-                partitions = tuple(known[number] for number in sorted(known))
-                topics[name] = RememberedTopic(name, _id(topics.get(name), seen), partitions, len(seen.partitions))
-    return Memory(tuple(topics[name] for name in sorted(topics)))
+        current = snapshot.topics.get(name)
+        if current is not None and current.exists and not current.problem and (name, None) not in affected:
+            partitions = {each.number: each for each in topics[name].partitions} if name in topics else {}
+            partitions |= _healthy_partitions(name, saved, current, affected)
+            if partitions:
+                ordered = tuple(partitions[number] for number in sorted(partitions))
+                topics[name] = LastKnownTopic(name, _topic_id(topics.get(name), current), ordered, len(current.partitions))
+    return LastKnown(tuple(topics[name] for name in sorted(topics)))
 
 
-def _id(before: RememberedTopic | None, seen: SightedTopic) -> str | None:
-    """One that was known stays: whoever accepts another topic under its name forgets this one first."""
-    return before.id if before is not None and before.id is not None else seen.id
+def _topic_id(before: LastKnownTopic | None, current: TopicSnapshot) -> str | None:
+    """Return the recorded id if there is one: only an operator's choice replaces it, by dropping the record."""
+    return before.id if before is not None and before.id is not None else current.id
 
 
-def _in_order(
-    topic: str, saved: Saved, seen: SightedTopic, wrong: Collection[tuple[str, int | None]]
-) -> dict[int, RememberedPartition]:
-    found: dict[int, RememberedPartition] = {}
-    for number, partition in seen.partitions.items():
+def _healthy_partitions(
+    topic: str, saved: SavedOffsets, current: TopicSnapshot, affected: Collection[tuple[str, int | None]]
+) -> dict[int, LastKnownPartition]:
+    healthy: dict[int, LastKnownPartition] = {}
+    for number, partition in current.partitions.items():
         position = saved.get(Partition(topic, number))
-        if position is not None and (topic, number) not in wrong and partition.latest is not None:
-            found[number] = _remembered(number, position, partition, partition.latest)
-    return found
-
-
-def _remembered(number: int, position: Position, partition: SightedPartition, latest: int) -> RememberedPartition:
-    return RememberedPartition(number, position.until, latest, partition.epoch)
+        if position is not None and (topic, number) not in affected and partition.latest is not None:
+            healthy[number] = LastKnownPartition(number, position.planned_end, partition.latest, partition.epoch)
+    return healthy

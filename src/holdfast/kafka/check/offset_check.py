@@ -1,260 +1,282 @@
-"""Judging: what a checkpoint says, what was remembered, and what brokers say now become findings. Pure.
+"""Offset check: compares saved offsets, the last known state and the brokers' current state. Pure.
 
-The argument. A partition's log has one writer at a time, the leader, and each leader's reign has a number, the epoch. Two
-logs that have a record of the same epoch are the same up to it. A new leader that was in sync has every record that anybody
-could read. So if what the leaders up to the remembered epoch have written ends, in today's log, before a record that could be
-read then, a leader took over that did not have it: the log was truncated there, whatever has been written since. Within one
-epoch of one life of a topic (its id) nothing is truncated at all, so then nobody has to be asked.
+Why it detects truncation: a partition has one writer at a time, its leader, and each leader has an epoch. Two logs that share
+a record of an epoch are identical up to that record. A new leader that was in sync has every record that consumers could
+read. So if the records of the last known epoch end, in today's log, before a record that was readable then, a leader without
+that record took over and the log was truncated there, whatever was written since. Within one epoch of one topic id a log is
+never truncated, so no request is needed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from holdfast.kafka.check.broker_snapshot import Sighted, SightedPartition, SightedTopic
-from holdfast.kafka.check.checkpoint_offsets import Position, Saved
-from holdfast.kafka.check.impact import Log, counted, records
-from holdfast.kafka.check.last_known import Memory, RememberedPartition, RememberedTopic
-from holdfast.kafka.check.offset_finding import Finding, Kind, Weight
+from holdfast.kafka.check.broker_snapshot import BrokerSnapshot, PartitionSnapshot, TopicSnapshot
+from holdfast.kafka.check.checkpoint_offsets import PartitionPosition, SavedOffsets
+from holdfast.kafka.check.impact import LogRange, format_record_count, with_impacts
+from holdfast.kafka.check.last_known import LastKnown, LastKnownPartition, LastKnownTopic
+from holdfast.kafka.check.offset_finding import FindingKind, OffsetFinding, Severity
 
 
-def judge(saved: Saved, remembered: Memory, sighted: Sighted) -> tuple[Finding, ...]:
-    """In the order of topics and partitions. Empty if every offset is where it should be."""
-    found: list[Finding] = []
+def check_offsets(saved: SavedOffsets, last_known: LastKnown, snapshot: BrokerSnapshot) -> tuple[OffsetFinding, ...]:
+    """Return the findings, ordered by topic and partition. Empty if every saved offset is still valid."""
+    findings: list[OffsetFinding] = []
     for topic, partitions in groupby(sorted(saved), key=lambda partition: partition.topic):
-        own = {partition.number: saved[partition] for partition in partitions}
-        found += _topic(topic, own, remembered.topic(topic), sighted.topics.get(topic), sighted.problem)
-    return tuple(found)
+        positions = {partition.number: saved[partition] for partition in partitions}
+        findings += _check_topic(topic, positions, last_known.topic(topic), snapshot.topics.get(topic), snapshot.problem)
+    return tuple(findings)
 
 
-def verdict(findings: Iterable[Finding]) -> Weight | None:
-    """The gravest of them."""
-    return max((finding.weight for finding in findings), default=None)
-
-
-def _topic(
+def _check_topic(
     topic: str,
-    saved: dict[int, Position],
-    remembered: RememberedTopic | None,
-    seen: SightedTopic | None,
+    saved: dict[int, PartitionPosition],
+    before: LastKnownTopic | None,
+    now: TopicSnapshot | None,
     problem: str,
-) -> Iterator[Finding]:
-    if seen is None or seen.problem:
-        why = problem or (seen.problem if seen is not None else "it was not asked about")
-        yield Finding(Kind.BROKER_AWAY, Weight.WAIT, topic, f"no broker tells of it: {why}")
-    elif not seen.exists:
-        yield _deleted(topic, saved, remembered)
-    elif remembered is not None and remembered.id is not None and seen.id is not None and remembered.id != seen.id:
-        yield from (_recreated(topic, number, saved[number], remembered, seen) for number in sorted(saved))
+) -> Iterator[OffsetFinding]:
+    if now is None or now.problem:
+        reason = problem or (now.problem if now is not None else "the topic was not requested")
+        sentence = f"no broker describes this topic: {reason}"
+        yield OffsetFinding(FindingKind.BROKER_UNREACHABLE, Severity.WAIT, topic, sentence)
+    elif not now.exists:
+        yield _topic_deleted(topic, saved, before)
+    elif before is not None and before.id is not None and now.id is not None and before.id != now.id:
+        yield from (_topic_recreated(topic, number, saved[number], before, now) for number in sorted(saved))
     else:
-        yield from _first_sight(topic, saved, remembered)
-        yield from _partitions(topic, saved, remembered, seen)
-        yield from _added(topic, saved, remembered.count if remembered is not None else 0, seen)
+        yield from _first_check(topic, saved, before)
+        yield from _check_partitions(topic, saved, before, now)
+        yield from _added_partitions(topic, saved, before.count if before is not None else 0, now)
 
 
-def _partitions(
-    topic: str, saved: dict[int, Position], remembered: RememberedTopic | None, seen: SightedTopic
-) -> Iterator[Finding]:
-    known = {each.number: each for each in remembered.partitions} if remembered is not None else {}
+def _check_partitions(
+    topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None, now: TopicSnapshot
+) -> Iterator[OffsetFinding]:
+    known = {each.number: each for each in before.partitions} if before is not None else {}
     for number, position in sorted(saved.items()):
-        if number not in seen.partitions:
-            yield _gone(topic, number, position, known.get(number))
+        if number not in now.partitions:
+            yield _partition_missing(topic, number, position, known.get(number))
             continue
-        yield from _partition(topic, number, position, known.get(number), seen.partitions[number])
+        yield from _check_partition(topic, number, position, known.get(number), now.partitions[number])
 
 
-# The topic as a whole
+# Findings about a whole topic
 
 
-def _deleted(topic: str, saved: dict[int, Position], remembered: RememberedTopic | None) -> Finding:
-    """May pass, because a broker that has just been started may not know of a topic yet. What was deleted does not come back:
-    one of the same name has another id.
+def _topic_deleted(topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None) -> OffsetFinding:
+    """Report a missing topic. It may pass: a broker that has just started may not know all topics yet.
+
+    A deleted topic never comes back: a topic with the same name has another id.
     """
     lost = [
-        max(0, each.latest - saved[each.number].next)
-        for each in (remembered.partitions if remembered is not None else ())
+        max(0, each.latest - saved[each.number].next_offset)
+        for each in (before.partitions if before is not None else ())
         if each.number in saved
     ]
     total = sum(lost) if len(lost) == len(saved) else None
-    words = "it is not there any more; " + (
-        f"at least {records(total)} of it had not been read" if total else "how much of it had not been read is not known"
+    sentence = "the topic no longer exists; " + (
+        f"at least {format_record_count(total)} lost before the job read them"
+        if total
+        else "the number of unread records is unknown"
     )
-    return Finding(Kind.DELETED, Weight.WAIT, topic, words, lost=total, lost_more=True)
+    return OffsetFinding(FindingKind.TOPIC_DELETED, Severity.WAIT, topic, sentence, lost=total, lost_more=True)
 
 
-def _recreated(topic: str, number: int, position: Position, remembered: RememberedTopic, seen: SightedTopic) -> Finding:
-    before, now = remembered.partition(number), seen.partitions.get(number)
-    lost = max(0, before.latest - position.next) if before is not None else None
-    words = "it was deleted and created again under its name, so the saved offset is that of other records"
-    words += f"; at least {records(lost)} of the old one had not been read" if lost else ""
-    if now is None or now.earliest is None or now.latest is None:
-        words += "; the new one has no such partition" if now is None else "; how long the new one is was not answered"
-        return Finding(Kind.RECREATED, Weight.STOP, topic, words, number, position.next, lost=lost, lost_more=True)
-    log = Log(earliest=now.earliest, latest=now.latest, unread=now.earliest)
-    words += f"; the new one has {records(now.latest - now.earliest)}, and none of them was read"
-    finding = Finding(Kind.RECREATED, Weight.STOP, topic, words, number, lost=lost, lost_more=True)
-    return counted(finding, position, log)
+def _topic_recreated(
+    topic: str, number: int, position: PartitionPosition, before: LastKnownTopic, now: TopicSnapshot
+) -> OffsetFinding:
+    old, new = before.partition(number), now.partitions.get(number)
+    lost = max(0, old.latest - position.next_offset) if old is not None else None
+    sentence = "the topic was deleted and re-created, so the saved offset refers to other records"
+    sentence += f"; at least {format_record_count(lost)} of the old topic lost before the job read them" if lost else ""
+    finding = OffsetFinding(FindingKind.TOPIC_RECREATED, Severity.STOP, topic, sentence, number, lost=lost, lost_more=True)
+    if new is None or new.earliest is None or new.latest is None:
+        detail = "the new topic does not have this partition" if new is None else "no broker reports the length of the new log"
+        return replace(finding, sentence=f"{sentence}; {detail}", saved=position.next_offset)
+    detail = f"the new log has {format_record_count(new.latest - new.earliest)}, all unread"
+    log = LogRange(earliest=new.earliest, latest=new.latest, first_unread=new.earliest)
+    return with_impacts(replace(finding, sentence=f"{sentence}; {detail}"), position, log)
 
 
-def _first_sight(topic: str, saved: dict[int, Position], remembered: RememberedTopic | None) -> Iterator[Finding]:
-    known = {each.number for each in remembered.partitions if each.epoch is not None} if remembered is not None else set()
-    unknown = [number for number, position in saved.items() if number not in known and position.until > 0]
+def _first_check(topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None) -> Iterator[OffsetFinding]:
+    known = {each.number for each in before.partitions if each.epoch is not None} if before is not None else set()
+    unknown = [number for number, position in saved.items() if number not in known and position.planned_end > 0]
     if unknown:
         which = "all its partitions" if len(unknown) == len(saved) else f"{len(unknown)} of its {len(saved)} partitions"
-        yield Finding(
-            Kind.FIRST_SIGHT,
-            Weight.NOTE,
+        yield OffsetFinding(
+            FindingKind.FIRST_CHECK,
+            Severity.NOTE,
             topic,
-            f"nothing is remembered of {which}: whether the topic was re-created, or truncated and has regrown past the saved "
-            f"offset, before this first look cannot be known",
+            f"this is the first check of {which}: it cannot detect whether the topic was re-created, or truncated and refilled "
+            f"past the saved offset, before now",
         )
 
 
-def _gone(topic: str, number: int, position: Position, before: RememberedPartition | None) -> Finding:
-    """May pass: partitions are never taken away from a topic, so either a broker does not know all of it yet, or nothing was
-    remembered and it is another topic.
+def _partition_missing(
+    topic: str, number: int, position: PartitionPosition, before: LastKnownPartition | None
+) -> OffsetFinding:
+    """Report a partition that the topic does not have.
+
+    Kafka never removes partitions. Either a broker does not know all of them yet, or the topic is another one and there is
+    no earlier record of its id.
     """
-    lost = max(0, before.latest - position.next) if before is not None else None
-    words = "the topic has no such partition any more"
-    words += f"; at least {records(lost)} in it had not been read" if lost else ""
-    return Finding(Kind.GONE, Weight.WAIT, topic, words, number, position.next, lost=lost, lost_more=True)
+    lost = max(0, before.latest - position.next_offset) if before is not None else None
+    sentence = "the topic no longer has this partition"
+    sentence += f"; at least {format_record_count(lost)} lost before the job read them" if lost else ""
+    return OffsetFinding(
+        FindingKind.PARTITION_MISSING, Severity.WAIT, topic, sentence, number, position.next_offset, lost=lost, lost_more=True
+    )
 
 
-def _added(topic: str, saved: dict[int, Position], count: int, seen: SightedTopic) -> Iterator[Finding]:
-    """Those that the job does not know yet; and those that were not there at the last look, though it has found them since."""
-    for number, partition in sorted(seen.partitions.items()):
+def _added_partitions(
+    topic: str, saved: dict[int, PartitionPosition], count: int, now: TopicSnapshot
+) -> Iterator[OffsetFinding]:
+    """Report partitions that the job does not read yet, and those that were added since the last check."""
+    for number, partition in sorted(now.partitions.items()):
         if number in saved and (number < count or not count):
             continue
         if partition.earliest and number not in saved:
-            words = f"a new partition that has lost its first {records(partition.earliest)} before the job read them"
-            finding = Finding(Kind.ADDED, Weight.STOP, topic, words, number, lost=partition.earliest)
-            log = Log(partition.earliest, partition.latest or partition.earliest, partition.earliest)
-            yield counted(finding, Position(0, 0), log)
+            lost = format_record_count(partition.earliest)
+            sentence = f"new partition: its first {lost} deleted before the job read them"
+            finding = OffsetFinding(
+                FindingKind.PARTITION_ADDED, Severity.STOP, topic, sentence, number, lost=partition.earliest
+            )
+            log = LogRange(partition.earliest, partition.latest or partition.earliest, partition.earliest)
+            yield with_impacts(finding, PartitionPosition(0, 0), log)
         else:
-            words = "a new partition; the job reads it from its first record on"
-            yield Finding(
-                Kind.ADDED, Weight.NOTE, topic, words, number, earliest=partition.earliest, latest=partition.latest, lost=0
+            sentence = "new partition: the job reads it from its first record"
+            yield OffsetFinding(
+                FindingKind.PARTITION_ADDED,
+                Severity.NOTE,
+                topic,
+                sentence,
+                number,
+                earliest=partition.earliest,
+                latest=partition.latest,
+                lost=0,
             )
 
 
-# One partition of the topic that it always was
+# Findings about one partition of an unchanged topic
 
 
-def _partition(
-    topic: str, number: int, position: Position, before: RememberedPartition | None, now: SightedPartition
-) -> Iterator[Finding]:
+def _check_partition(
+    topic: str, number: int, position: PartitionPosition, before: LastKnownPartition | None, now: PartitionSnapshot
+) -> Iterator[OffsetFinding]:
     if now.earliest is None or now.latest is None:
-        yield _silent(topic, number, position, now)
+        yield _leader_silent(topic, number, position, now)
         return
-    changed = _changed(topic, number, position, before, now, earliest=now.earliest, latest=now.latest)
-    if changed is not None and changed.weight > Weight.NOTE:
+    changed = _leader_changed(topic, number, position, before, now, earliest=now.earliest, latest=now.latest)
+    if changed is not None and changed.weight > Severity.NOTE:
         yield changed
         return
-    out_of_range = list(_range(topic, number, position, now.earliest, now.latest))
-    if changed is not None and not (out_of_range and changed.kind is Kind.MOVED):
+    out_of_range = list(_out_of_range(topic, number, position, now.earliest, now.latest))
+    if changed is not None and not (out_of_range and changed.kind is FindingKind.NEW_LEADER):
         yield changed
     yield from out_of_range
 
 
-def _changed(
+def _leader_changed(
     topic: str,
     number: int,
-    position: Position,
-    before: RememberedPartition | None,
-    now: SightedPartition,
+    position: PartitionPosition,
+    before: LastKnownPartition | None,
+    now: PartitionSnapshot,
     *,
     earliest: int,
     latest: int,
-) -> Finding | None:
-    """What a change of the leader has done to the log."""
+) -> OffsetFinding | None:
+    """Report the effect of a leader change on the log; None if the leader is the same or unknown."""
     if before is None or before.epoch is None or now.epoch is None or now.epoch == before.epoch:
         return None
+    finding = OffsetFinding(FindingKind.STALE_LEADER, Severity.WAIT, topic, "", number, position.next_offset, earliest, latest)
     if now.epoch < before.epoch:
-        words = f"broker {now.leader} answers as leader of epoch {now.epoch}, and epoch {before.epoch} has been seen"
-        return Finding(Kind.STALE_LEADER, Weight.WAIT, topic, words, number, position.next, earliest, latest)
-    if now.history is None or now.history.epoch != before.epoch:
-        words = (
-            f"its leader has changed, and has not said whether its log is the one that was read: {now.problem or 'no answer'}"
-        )
-        return Finding(Kind.UNANSWERED, Weight.WAIT, topic, words, number, position.next, earliest, latest)
-    truncated = _truncated(topic, number, position, before, now.history.end, earliest, latest)
-    return truncated or _moved(topic, number, position, before.epoch, now, earliest, latest)
+        sentence = f"broker {now.leader} answers as leader of epoch {now.epoch}, but epoch {before.epoch} is already known"
+        return replace(finding, sentence=sentence)
+    if now.epoch_end is None or now.epoch_end.epoch != before.epoch:
+        reason = now.problem or "no answer"
+        sentence = f"the leader changed and has not confirmed that its log holds the records that were read: {reason}"
+        return replace(finding, kind=FindingKind.HISTORY_UNKNOWN, sentence=sentence)
+    truncated = _truncated(topic, number, position, before, now.epoch_end.end, earliest, latest)
+    sentence = f"broker {now.leader} is the new leader (epoch {before.epoch} before, {now.epoch} now) and has the same log"
+    return truncated or replace(finding, kind=FindingKind.NEW_LEADER, weight=Severity.NOTE, sentence=sentence)
 
 
-def _moved(
-    topic: str, number: int, position: Position, epoch: int, now: SightedPartition, earliest: int, latest: int
-) -> Finding:
-    words = f"broker {now.leader} leads it now (epoch {epoch} before, {now.epoch} now), and its log is the one that was read"
-    return Finding(Kind.MOVED, Weight.NOTE, topic, words, number, position.next, earliest, latest)
-
-
-def _silent(topic: str, number: int, position: Position, now: SightedPartition) -> Finding:
+def _leader_silent(topic: str, number: int, position: PartitionPosition, now: PartitionSnapshot) -> OffsetFinding:
     if now.leader is None:
-        return Finding(Kind.LEADER_AWAY, Weight.WAIT, topic, "it has no leader at the moment", number, position.next)
-    words = f"its leader, broker {now.leader}, does not answer: {now.problem or 'no reason given'}"
-    return Finding(Kind.BROKER_AWAY, Weight.WAIT, topic, words, number, position.next)
+        sentence = "the partition has no leader at the moment"
+        return OffsetFinding(FindingKind.NO_LEADER, Severity.WAIT, topic, sentence, number, position.next_offset)
+    sentence = f"the leader, broker {now.leader}, does not answer: {now.problem or 'no reason given'}"
+    return OffsetFinding(FindingKind.BROKER_UNREACHABLE, Severity.WAIT, topic, sentence, number, position.next_offset)
 
 
 def _truncated(
-    topic: str, number: int, position: Position, before: RememberedPartition, end: int, earliest: int, latest: int
-) -> Finding | None:
-    """`end` is where today's log stops being the one that was seen before."""
+    topic: str, number: int, position: PartitionPosition, before: LastKnownPartition, end: int, earliest: int, latest: int
+) -> OffsetFinding | None:
+    """Report a truncation. Today's log equals the last known one only below offset `end`."""
     if end >= before.latest:
         return None
-    if position.until <= end:
+    if position.planned_end <= end:
         gone = before.latest - end
-        words = f"the log was truncated at {end}, and has lost {records(gone)} that had not been read yet"
-        finding = Finding(Kind.TRUNCATED_AHEAD, Weight.NOTE, topic, words, number, lost=gone, lost_more=True)
-        return counted(finding, position, Log(earliest, latest, position.next))
-    lost = max(0, before.latest - position.until)
-    words = f"the log was truncated at {end} by a leader that did not have the rest"
-    finding = Finding(Kind.TRUNCATED, Weight.STOP, topic, words, number, lost=lost, lost_more=True)
-    if latest < position.until:
-        return _not_regrown(finding, position, Log(earliest, latest, min(position.next, end)), end)
-    return _regrown(finding, position, Log(earliest, latest, min(position.next, end)), end, before.until)
+        sentence = f"the log was truncated at offset {end} and lost {format_record_count(gone)} that the job had not read"
+        finding = OffsetFinding(FindingKind.TRUNCATED_AHEAD, Severity.NOTE, topic, sentence, number, lost=gone, lost_more=True)
+        return with_impacts(finding, position, LogRange(earliest, latest, position.next_offset))
+    lost = max(0, before.latest - position.planned_end)
+    sentence = f"the log was truncated at offset {end} by a leader that lacked the later records"
+    finding = OffsetFinding(FindingKind.TRUNCATED, Severity.STOP, topic, sentence, number, lost=lost, lost_more=True)
+    log = LogRange(earliest, latest, min(position.next_offset, end))
+    if latest < position.planned_end:
+        return _not_regrown(finding, position, log, end)
+    return _regrown(finding, position, log, end, before.until)
 
 
-def _not_regrown(finding: Finding, position: Position, log: Log, end: int) -> Finding:
-    """The new log was never as long as the saved offset, so all that the job has read beyond `end` was of the old one; unless
-    it was truncated twice since the last look, and the job has read in between.
+def _not_regrown(finding: OffsetFinding, position: PartitionPosition, log: LogRange, end: int) -> OffsetFinding:
+    """Complete a truncation after which the log is still shorter than the saved offset.
+
+    All records that the job read beyond `end` were in the old log, unless the log was truncated twice since the last check
+    and the job read in between.
     """
-    gone = position.until - end
-    words = f"{finding.sentence}: it no longer has {records(gone)} that the job has {_read(position)}"
-    words += f", and has got {records(log.latest - end)} instead since" if log.latest > end else ""
-    return counted(replace(finding, sentence=words, vanished=gone), position, log)
+    gone = position.planned_end - end
+    sentence = f"{finding.sentence}: it no longer has {format_record_count(gone)} that the job {_has_read(position)}"
+    if log.latest > end:
+        sentence += f", and has {format_record_count(log.latest - end)} in their place"
+    return with_impacts(replace(finding, sentence=sentence, vanished=gone), position, log)
 
 
-def _regrown(finding: Finding, position: Position, log: Log, end: int, looked: int) -> Finding:
-    """How far the job was at the last look decides what can be known: what it read after that may be of either log."""
-    finding = replace(finding, kind=Kind.REGROWN)
-    below = position.until - end
-    if position.until <= looked:
-        words = (
-            f"{finding.sentence}, and has regrown: it no longer has {records(below)} that the job has {_read(position)}, "
-            f"and instead of them as many that were not read"
+def _regrown(finding: OffsetFinding, position: PartitionPosition, log: LogRange, end: int, last_checked: int) -> OffsetFinding:
+    """Complete a truncation after which the log has grown past the saved offset.
+
+    Records that the job read after the last check, beyond offset `last_checked`, may come from either log.
+    """
+    finding = replace(finding, kind=FindingKind.REGROWN)
+    replaced = position.planned_end - end
+    if position.planned_end <= last_checked:
+        sentence = (
+            f"{finding.sentence} and has grown past the saved offset: it no longer has {format_record_count(replaced)} "
+            f"that the job {_has_read(position)}, and has as many unread ones in their place"
         )
-        return counted(replace(finding, sentence=words, vanished=below), position, log)
-    certain = max(0, looked - end)
-    words = (
-        f"{finding.sentence}, and has regrown; the job was at {looked} at the last look, so of the {records(below)} from there "
-        f"to the saved offset between {certain:,} and {below:,} are other ones than the job has read"
+        return with_impacts(replace(finding, sentence=sentence, vanished=replaced), position, log)
+    certain = max(0, last_checked - end)
+    sentence = (
+        f"{finding.sentence} and has grown past the saved offset; the job was at offset {last_checked} at the last check, so "
+        f"between {certain:,} and {replaced:,} of the {format_record_count(replaced)} from offset {end} to the saved offset "
+        f"are not the ones that the job read"
     )
-    finding = replace(finding, sentence=words, vanished=certain, vanished_more=True)
-    return replace(finding, saved=position.next, earliest=log.earliest, latest=log.latest)
+    finding = replace(finding, sentence=sentence, vanished=certain, vanished_more=True)
+    return replace(finding, saved=position.next_offset, earliest=log.earliest, latest=log.latest)
 
 
-def _read(position: Position) -> str:
-    return "read" if position.next == position.until else "read or begun to read"
+def _has_read(position: PartitionPosition) -> str:
+    return "has read" if position.next_offset == position.planned_end else "has read or started to read"
 
 
-def _range(topic: str, number: int, position: Position, earliest: int, latest: int) -> Iterator[Finding]:
-    if earliest > position.next:
-        lost = earliest - position.next
-        words = f"the log begins at {earliest}: {records(lost)} deleted before the job read them"
-        finding = Finding(Kind.RETENTION, Weight.STOP, topic, words, number, lost=lost)
-        yield counted(finding, position, Log(earliest, latest, position.next))
-    elif position.until > latest:
-        beyond = position.until - latest
-        words = f"the saved offset is {records(beyond)} beyond the end of the log"
-        finding = Finding(Kind.BEYOND_END, Weight.WAIT, topic, words, number, vanished=beyond, vanished_more=True)
-        yield replace(finding, saved=position.next, earliest=earliest, latest=latest)
+def _out_of_range(topic: str, number: int, position: PartitionPosition, earliest: int, latest: int) -> Iterator[OffsetFinding]:
+    if earliest > position.next_offset:
+        lost = earliest - position.next_offset
+        sentence = f"the log starts at offset {earliest}: {format_record_count(lost)} deleted before the job read them"
+        finding = OffsetFinding(FindingKind.RETENTION, Severity.STOP, topic, sentence, number, lost=lost)
+        yield with_impacts(finding, position, LogRange(earliest, latest, position.next_offset))
+    elif position.planned_end > latest:
+        beyond = position.planned_end - latest
+        sentence = f"the saved offset is {format_record_count(beyond)} beyond the end of the log"
+        finding = OffsetFinding(FindingKind.BEYOND_END, Severity.WAIT, topic, sentence, number, vanished=beyond)
+        yield replace(finding, vanished_more=True, saved=position.next_offset, earliest=earliest, latest=latest)

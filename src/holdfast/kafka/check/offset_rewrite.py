@@ -1,8 +1,8 @@
-"""Going on from other offsets: which partitions, from where, and which files of a checkpoint then say what. Pure.
+"""Rewrite of checkpoint offsets after an operator's choice: the partitions to move, and the new file contents. Pure.
 
-Where the next batch begins stands in the offsets of the last committed batch or, before any, in what the source noted when it
-began. A batch that was planned and not committed is repeated by Spark over the same offsets, because its sink may have taken
-it already: so its end is only moved where the new beginning is beyond it.
+The offsets of the last committed batch, or the starting offsets before any commit, say where the next batch begins. Spark
+repeats a batch that is planned but not committed over the same offsets, because the sink may already have it. So the end of
+that batch moves only if the new beginning is beyond it.
 """
 
 import json
@@ -11,114 +11,129 @@ from dataclasses import dataclass
 
 from holdfast.checkpoint import Query
 from holdfast.errors import Refused
-from holdfast.kafka.check.checkpoint_offsets import Partition, offsets_in
-from holdfast.kafka.check.offset_finding import Finding, Kind, Weight
+from holdfast.kafka.check.checkpoint_offsets import Partition, parse_offsets
+from holdfast.kafka.check.offset_finding import FindingKind, OffsetFinding, Severity
 
 KEEP, EARLIEST, LATEST = "keep", "earliest", "latest"
-NOT_THERE = (Kind.DELETED, Kind.GONE)
+MISSING_KINDS = (FindingKind.TOPIC_DELETED, FindingKind.PARTITION_MISSING)
 HEADER_LINES = 2
-"""The version and Spark's own notes come before the sources, in the offsets of a batch."""
+"""Lines before the sources in `offsets/N`: the version, and Spark's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class OffsetMove:
     partition: Partition
-    to: int | None
-    """None if there is no such partition any more: nothing is said of it from now on."""
+    offset: int | None
+    """New offset; None removes a partition that no longer exists from the checkpoint."""
 
 
-def moves(saved: Iterable[Partition], findings: Iterable[Finding], choice: str | Mapping[Partition, int]) -> tuple[Move, ...]:
-    """For exactly the partitions that something is wrong with. None at all if the saved offsets are kept.
+def plan_moves(
+    saved: Iterable[Partition], findings: Iterable[OffsetFinding], choice: str | Mapping[Partition, int]
+) -> tuple[OffsetMove, ...]:
+    """Return a move for each affected partition, or none if the choice is `keep`.
 
-    Raises Refused for a choice that these partitions do not have.
+    Raise Refused if the choice names other partitions, misses one, or gives an offset outside the log.
     """
-    wrong = wrong_ones(saved, findings)
+    affected = affected_partitions(saved, findings)
     if choice == KEEP:
         return ()
     if isinstance(choice, str):
-        return tuple(Move(partition, _end(partition, finding, choice)) for partition, finding in sorted(wrong.items()))
-    if strangers := sorted(set(choice) - set(wrong)):
-        raise Refused(f"nothing is wrong with {', '.join(map(str, strangers))}: only what the table names can be moved")
-    if missing := sorted(set(wrong) - set(choice)):
-        raise Refused(f"no offset is given for {', '.join(map(str, missing))}")
-    return tuple(Move(partition, _within(partition, wrong[partition], to)) for partition, to in sorted(choice.items()))
+        return tuple(
+            OffsetMove(partition, _end_of_log(partition, affected[partition], choice)) for partition in sorted(affected)
+        )
+    if others := sorted(set(choice) - set(affected)):
+        raise Refused(f"cannot move {', '.join(map(str, others))}: only partitions in the findings table can be moved")
+    if missing := sorted(set(affected) - set(choice)):
+        raise Refused(f"no offset given for {', '.join(map(str, missing))}: the file must name every affected partition")
+    return tuple(
+        OffsetMove(partition, _require_in_log(partition, affected[partition], offset))
+        for partition, offset in sorted(choice.items())
+    )
 
 
-def wrong_ones(saved: Iterable[Partition], findings: Iterable[Finding]) -> dict[Partition, Finding]:
-    """What is wrong with each partition that a person chooses for. What is wrong with a topic is wrong with all of them."""
-    wrong: dict[Partition, Finding] = {}
-    known = sorted(saved)
+def affected_partitions(saved: Iterable[Partition], findings: Iterable[OffsetFinding]) -> dict[Partition, OffsetFinding]:
+    """Return the finding of each partition that an operator must choose for.
+
+    A finding about a topic affects all its saved partitions.
+    """
+    affected: dict[Partition, OffsetFinding] = {}
+    partitions = sorted(saved)
     for finding in findings:
-        if finding.weight > Weight.NOTE:
-            of_all = [partition for partition in known if partition.topic == finding.topic]
-            named = of_all if finding.partition is None else [Partition(finding.topic, finding.partition)]
-            wrong |= dict.fromkeys(named, finding)
-    return wrong
+        if finding.weight > Severity.NOTE:
+            all_of_topic = [partition for partition in partitions if partition.topic == finding.topic]
+            named = all_of_topic if finding.partition is None else [Partition(finding.topic, finding.partition)]
+            affected |= dict.fromkeys(named, finding)
+    return affected
 
 
-def _end(partition: Partition, finding: Finding, choice: str) -> int | None:
-    if finding.kind in NOT_THERE:
+def _end_of_log(partition: Partition, finding: OffsetFinding, choice: str) -> int | None:
+    if finding.kind in MISSING_KINDS:
         return None
     if finding.earliest is None or finding.latest is None:
-        raise Refused(f"what there is of {partition} was not answered: '{KEEP}' lets it be looked at again")
+        raise Refused(f"the brokers did not report the offsets of {partition}: choose '{KEEP}' to check it again")
     return finding.earliest if choice == EARLIEST else finding.latest
 
 
-def _within(partition: Partition, finding: Finding, to: int) -> int:
+def _require_in_log(partition: Partition, finding: OffsetFinding, offset: int) -> int:
     if finding.earliest is None or finding.latest is None:
-        raise Refused(f"there is nothing of {partition} to go on from")
-    if not finding.earliest <= to <= finding.latest:
-        raise Refused(f"{to} is not in the log of {partition}, which goes from {finding.earliest} to {finding.latest}")
-    return to
+        raise Refused(f"no offset can be chosen for {partition}: the brokers did not report its log")
+    if not finding.earliest <= offset <= finding.latest:
+        raise Refused(
+            f"offset {offset} is outside the log of {partition}, which goes from {finding.earliest} to {finding.latest}"
+        )
+    return offset
 
 
-def read_choice(text: str) -> dict[Partition, int]:
-    """From what a person wrote: `{"topic": {"0": 17}}`, as Spark writes offsets. Raises Refused."""
-    found = offsets_in(text)
-    if not found:
+def parse_chosen_offsets(text: str) -> dict[Partition, int]:
+    """Parse an operator's file, `{"topic": {"0": 17}}`, in the format of Spark's offsets. Raise Refused."""
+    offsets = parse_offsets(text)
+    if not offsets:
         raise Refused('expected offsets such as {"topic": {"0": 17}}')
-    return found
+    return offsets
 
 
-def to_read(query: Query, folder: int) -> tuple[str, ...]:
-    """The files, below the checkpoint, that say where the source stands: the beginning, and the end if one is planned.
+def files_to_rewrite(query: Query, folder: int) -> tuple[str, ...]:
+    """Return the checkpoint files with the source's offsets: first the beginning, then the end of a planned batch.
 
-    Its folder has its own number: a source that is used twice has two lines in a file of offsets, and one folder.
+    `folder` is the number in `sources/`. A source that is used twice has two lines in `offsets/N`, but one folder.
     """
-    begins = f"offsets/{query.committed}" if query.committed is not None else f"sources/{folder}/0"
+    beginning = f"offsets/{query.committed}" if query.committed is not None else f"sources/{folder}/0"
     planned = query.planned is not None and query.planned != query.committed
-    return (begins, f"offsets/{query.planned}") if planned else (begins,)
+    return (beginning, f"offsets/{query.planned}") if planned else (beginning,)
 
 
-def rewritten(
-    query: Query, source: int, moved: Iterable[Move], files: Mapping[str, str], *, folder: int | None = None
+def rewrite_offsets(
+    query: Query, source: int, moves: Iterable[OffsetMove], files: Mapping[str, str], *, folder: int | None = None
 ) -> dict[str, str]:
-    """Those of the files that change, the end before the beginning. Raises Refused if one is not what it should be."""
-    begins, *ends = to_read(query, source if folder is None else folder)
-    to = {move.partition: move.to for move in moved}
+    """Return the new content of each file that changes, the end of a batch before its beginning.
+
+    Raise Refused if a file has no Kafka offsets for the source.
+    """
+    beginning, *ends = files_to_rewrite(query, source if folder is None else folder)
+    targets = {move.partition: move.offset for move in moves}
     changed: dict[str, str] = {}
     for path in ends:
-        changed[path] = _with(files[path], path, source, to, at_least=True)
-    changed[begins] = _with(files[begins], begins, source, to, at_least=False)
+        changed[path] = _move_offsets(files[path], path, source, targets, only_forward=True)
+    changed[beginning] = _move_offsets(files[beginning], beginning, source, targets, only_forward=False)
     return {path: text for path, text in changed.items() if text != files[path]}
 
 
-def _with(text: str, path: str, source: int, to: Mapping[Partition, int | None], *, at_least: bool) -> str:
+def _move_offsets(text: str, path: str, source: int, targets: Mapping[Partition, int | None], *, only_forward: bool) -> str:
     lines = text.split("\n")
     number = HEADER_LINES + source if path.startswith("offsets/") else 1
-    offsets = offsets_in(lines[number]) if number < len(lines) else None
+    offsets = parse_offsets(lines[number]) if number < len(lines) else None
     if offsets is None:
-        raise Refused(f"{path} has no offsets of Kafka where they should be")
-    for partition, offset in to.items():
+        raise Refused(f"{path} has no Kafka offsets in line {number + 1}, so the offsets were not changed")
+    for partition, offset in targets.items():
         if offset is None:
             offsets.pop(partition, None)
         else:
-            offsets[partition] = max(offset, offsets.get(partition, 0)) if at_least else offset
-    lines[number] = _encoded(offsets)
+            offsets[partition] = max(offset, offsets.get(partition, 0)) if only_forward else offset
+    lines[number] = _encode_offsets(offsets)
     return "\n".join(lines)
 
 
-def _encoded(offsets: Mapping[Partition, int]) -> str:
+def _encode_offsets(offsets: Mapping[Partition, int]) -> str:
     topics: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         topics.setdefault(partition.topic, {})[str(partition.number)] = offsets[partition]

@@ -1,57 +1,59 @@
-"""What the guard found when it parked a job, and what a person chose then. Records beside the checkpoint. Pure.
+"""Records for a parked job: the findings, and the offsets that an operator chose. Pure.
 
-The person's command writes the choice only, as one file. Whoever runs the next attempt acts on it, under its own claim: so a
-checkpoint has one writer, and a choice takes effect as a whole or not at all.
+The operator's command only writes the choice, as one file beside the checkpoint. The next attempt applies it while it holds
+the checkpoint claim. So a checkpoint has one writer, and a choice takes effect completely or not at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Refused
-from holdfast.kafka.check.checkpoint_offsets import Partition, Saved
-from holdfast.kafka.check.offset_finding import Finding
-from holdfast.kafka.check.offset_rewrite import Move, moves, wrong_ones
+from holdfast.kafka.check.checkpoint_offsets import Partition, SavedOffsets
+from holdfast.kafka.check.offset_finding import OffsetFinding
+from holdfast.kafka.check.offset_rewrite import OffsetMove, affected_partitions, plan_moves
 from holdfast.model import codec
 
-SHOWN = 3
+PARTITIONS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """Of one source of one query."""
+class SourceFindings:
+    """Findings about one source of one query."""
 
     location: str
-    """Of the query's checkpoint, as Spark spells it."""
+    """Location of the query's checkpoint, as Spark spells it."""
     number: int
-    """Of its line in a file of offsets."""
-    findings: tuple[Finding, ...]
+    """Index of the source in `offsets/N`."""
+    findings: tuple[OffsetFinding, ...]
     folder: int = 0
-    """Of its own notes, in `sources`."""
+    """Number of the source's folder in `sources/`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ParkFindings:
+    """Content of `_holdfast/kafka-lost.json`: the findings that parked the job."""
+
     wall: float
-    sources: tuple[Loss, ...]
+    sources: tuple[SourceFindings, ...]
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def all_findings(self) -> tuple[OffsetFinding, ...]:
         return tuple(finding for source in self.sources for finding in source.findings)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PartitionChoice:
     topic: str
     partition: int
     saved: int | None
-    """What the person saw. None if the checkpoint did not know it."""
+    """Offset that the operator saw. None if the checkpoint did not have the partition."""
     to: int | None
-    """None if the job is not to know of it any more."""
+    """New offset. None removes the partition from the checkpoint."""
     moved: bool = True
-    """False if the saved offset stays; then only what is remembered of the partition is forgotten."""
+    """False if the saved offset is kept; then only the last known state of the partition is dropped."""
 
     @property
-    def name(self) -> Partition:
+    def topic_partition(self) -> Partition:
         return Partition(self.topic, self.partition)
 
 
@@ -59,96 +61,97 @@ class Chosen:
 class SourceChoice:
     location: str
     number: int
-    partitions: tuple[Chosen, ...]
+    partitions: tuple[PartitionChoice, ...]
     folder: int = 0
 
-    def moves(self) -> tuple[Move, ...]:
-        return tuple(Move(each.name, each.to) for each in self.partitions if each.moved)
+    def moves(self) -> tuple[OffsetMove, ...]:
+        return tuple(OffsetMove(each.topic_partition, each.to) for each in self.partitions if each.moved)
 
-    def outdated(self, saved: Saved) -> Partition | None:
-        """The first partition that is not where it was when the person chose."""
-        known = {partition: position.next for partition, position in saved.items()}
-        return next((each.name for each in self.partitions if known.get(each.name) != each.saved), None)
+    def first_outdated_partition(self, saved: SavedOffsets) -> Partition | None:
+        """Return the first partition whose saved offset has changed since the choice, or None."""
+        current = {partition: position.next_offset for partition, position in saved.items()}
+        return next((each.topic_partition for each in self.partitions if current.get(each.topic_partition) != each.saved), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OffsetChoice:
+    """Content of `_holdfast/kafka-choice.json`."""
+
     by: str
     word: str
-    """keep, earliest, latest, or the name of a file."""
+    """`keep`, `earliest`, `latest`, or the name of the operator's file."""
     wall: float
     savepoint: str
-    """The checkpoint as it was before."""
+    """Savepoint of the checkpoint before the choice."""
     sources: tuple[SourceChoice, ...]
 
-    def at(self, location: str) -> tuple[SourceChoice, ...]:
+    def for_location(self, location: str) -> tuple[SourceChoice, ...]:
         return tuple(source for source in self.sources if source.location == location)
 
-    def without(self, location: str) -> "Choice":
+    def without_location(self, location: str) -> "OffsetChoice":
         return replace(self, sources=tuple(source for source in self.sources if source.location != location))
 
-    def told(self) -> str:
-        """For an event: who chose what for which partitions."""
-        named = [each for source in self.sources for each in source.partitions]
-        shown = ", ".join(_told(each) for each in named[:SHOWN])
-        more = f" and {len(named) - SHOWN:,} more" if len(named) > SHOWN else ""
-        return f"{self.by or 'somebody'} chose '{self.word}' for {shown}{more}; the checkpoint before is {self.savepoint}"
+    def describe(self) -> str:
+        """Return a sentence for an event: who chose which offsets for which partitions."""
+        partitions = [each for source in self.sources for each in source.partitions]
+        shown = ", ".join(_describe_partition(each) for each in partitions[:PARTITIONS_SHOWN])
+        more = f" and {len(partitions) - PARTITIONS_SHOWN:,} more" if len(partitions) > PARTITIONS_SHOWN else ""
+        return (
+            f"{self.by or 'an operator'} chose '{self.word}' for {shown}{more}; savepoint before the change: {self.savepoint}"
+        )
 
 
-def _told(chosen: Chosen) -> str:
-    if not chosen.moved:
-        return f"{chosen.name} (stays at {chosen.saved})"
-    before = "nothing" if chosen.saved is None else str(chosen.saved)
-    return f"{chosen.name} ({before} → {'nothing' if chosen.to is None else chosen.to})"
+def _describe_partition(choice: PartitionChoice) -> str:
+    if not choice.moved:
+        return f"{choice.topic_partition} (kept at {choice.saved})"
+    before, after = ("none" if offset is None else offset for offset in (choice.saved, choice.to))
+    return f"{choice.topic_partition} ({before} → {after})"
 
 
-def choose(loss: Loss, saved: Saved, word: str | Mapping[Partition, int]) -> SourceChoice:
-    """For exactly the partitions that something is wrong with. Raises Refused."""
-    wrong = wrong_ones(saved, loss.findings)
-    moved = {move.partition: move.to for move in moves(saved, loss.findings, word)}
+def choose_for_source(source: SourceFindings, saved: SavedOffsets, choice: str | Mapping[Partition, int]) -> SourceChoice:
+    """Build the choice for exactly the affected partitions of a source. Raise Refused if it is not possible."""
+    offsets = {move.partition: move.offset for move in plan_moves(saved, source.findings, choice)}
     partitions = tuple(
-        Chosen(
+        PartitionChoice(
             partition.topic,
             partition.number,
-            saved[partition].next if partition in saved else None,
-            moved.get(partition),
-            moved=partition in moved,
+            saved[partition].next_offset if partition in saved else None,
+            offsets.get(partition),
+            moved=partition in offsets,
         )
-        for partition in sorted(wrong)
+        for partition in sorted(affected_partitions(saved, source.findings))
     )
-    return SourceChoice(loss.location, loss.number, partitions, loss.folder)
+    return SourceChoice(source.location, source.number, partitions, source.folder)
 
 
-def divided(lost: Lost, offsets: Mapping[Partition, int]) -> list[dict[Partition, int]]:
-    """What a file says, for each source in turn: all that read a partition, and lost it, go on from the same place.
+def split_by_source(parked: ParkFindings, offsets: Mapping[Partition, int]) -> list[dict[Partition, int]]:
+    """Return the chosen offsets of each source. Sources that share an affected partition get the same offset.
 
-    Raises Refused if it names what is in no table.
+    Raise Refused if a partition is in no findings table.
     """
-    named = [{Partition(f.topic, f.partition) for f in s.findings if f.partition is not None} for s in lost.sources]
-    parts = [{partition: offset for partition, offset in offsets.items() if partition in own} for own in named]
+    affected = [
+        {Partition(each.topic, each.partition) for each in source.findings if each.partition is not None}
+        for source in parked.sources
+    ]
+    parts = [{partition: offset for partition, offset in offsets.items() if partition in own} for own in affected]
     for partition in offsets:
         if not any(partition in part for part in parts):
-            raise Refused(f"{partition} cannot be given an offset: only what the table names can be moved")
+            raise Refused(f"cannot move {partition}: only partitions in the findings table can be moved")
     return parts
 
 
-def encoded(record: Lost | Choice) -> bytes:
+def encode_record(record: ParkFindings | OffsetChoice) -> bytes:
     return codec.encode(record)
 
 
-def lost_in(data: bytes | None) -> Lost | None:
-    """None if there is none, or nothing that can be read."""
+def decode_park_findings(data: bytes | None) -> ParkFindings | None:
+    """Decode `kafka-lost.json`. Return None if it is missing or unreadable."""
     try:
-        return codec.decode(Lost, data, where="kafka-lost.json") if data is not None else None
-    except (codec.Garbage, codec.NewerSchema):
+        return codec.decode(ParkFindings, data, where="kafka-lost.json") if data is not None else None
+    except (codec.MalformedRecord, codec.NewerSchema):
         return None
 
 
-def choice_in(data: bytes | None) -> Choice | None:
-    """Raises Garbage and NewerSchema: a person's word is not passed over."""
-    return codec.decode(Choice, data, where="kafka-choice.json") if data is not None else None
-
-
-def worst(findings: Iterable[Finding]) -> Finding | None:
-    """The one that a reason names."""
-    return max(findings, key=lambda finding: finding.weight, default=None)
+def decode_choice(data: bytes | None) -> OffsetChoice | None:
+    """Decode `kafka-choice.json`. Raise MalformedRecord or NewerSchema: a choice is never ignored."""
+    return codec.decode(OffsetChoice, data, where="kafka-choice.json") if data is not None else None

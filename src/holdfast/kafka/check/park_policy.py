@@ -1,7 +1,7 @@
-"""From findings to what is done about them: go on, wait, or park. Pure; the clock is whoever asks.
+"""Park policy: turns findings into a decision to go, wait or park. Pure; the caller passes the time.
 
-What is certain parks, once a second look has seen it too. What may pass is waited for: an offset that is out of place, for the
-grace time; brokers that are away, for as long as it takes, because there is nothing that a person could choose.
+A finding of severity STOP parks the job once a second check confirms it. An offset that is out of place parks the job after
+the grace period. Unreachable brokers never park a job by default, because there is nothing that an operator could choose.
 """
 
 import enum
@@ -9,87 +9,90 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.kafka.check.offset_finding import Finding, Kind, Weight
+from holdfast.kafka.check.offset_finding import FindingKind, OffsetFinding, Severity
 
 GRACE_S = 600.0
 CONFIRM_S = 3.0
 CHECK_S = 30.0
-FIRST_S = 1.0
+FIRST_RETRY_S = 1.0
 SENTENCE_MAX = 240
-AWAY = frozenset({Kind.BROKER_AWAY, Kind.LEADER_AWAY})
+UNREACHABLE_KINDS = frozenset({FindingKind.BROKER_UNREACHABLE, FindingKind.NO_LEADER})
 
 
-class Verdict(enum.StrEnum):
+class ParkVerdict(enum.StrEnum):
     GO = "go"
     WAIT = "wait"
     PARK = "park"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    verdict: Verdict
+class ParkDecision:
+    verdict: ParkVerdict
     note: str
-    """What people have to know; it stays the same as long as the same is wrong."""
-    again_s: float
-    """When to look again."""
-    certain: bool = False
-    """Whether only a second look is missing."""
+    """Summary for people. It does not change while the same kinds of findings persist."""
+    next_check_s: float
+    """Seconds until the next check."""
+    needs_confirmation: bool = False
+    """True if a second check with the same result parks the job."""
 
 
-class Patience:
+class ParkPolicy:
     def __init__(self, *, grace_s: float = GRACE_S, away_s: float = math.inf, check_s: float = CHECK_S) -> None:
-        """`away_s` is how long brokers may be away before that parks a job, too."""
+        """`away_s` is the time after which unreachable brokers park the job."""
         self._grace_s = grace_s
         self._away_s = away_s
         self._check_s = check_s
         self._since: dict[str, float] = {}
-        """When each kind of trouble was seen first."""
-        self._looks = 0
-        self._told: tuple[frozenset[tuple[str, str]], str] = (frozenset(), "")
+        """Start time of each condition that currently holds."""
+        self._retries = 0
+        self._last_note: tuple[frozenset[tuple[str, str]], str] = (frozenset(), "")
 
-    def decide(self, findings: Sequence[Finding], now: float) -> Decision:
-        certain = [finding for finding in findings if finding.weight is Weight.STOP]
-        passing = [finding for finding in findings if finding.weight is Weight.WAIT]
-        doubtful = [finding for finding in passing if finding.kind not in AWAY]
-        away = [finding for finding in passing if finding.kind in AWAY]
+    def decide(self, findings: Sequence[OffsetFinding], now: float) -> ParkDecision:
+        final = [finding for finding in findings if finding.weight is Severity.STOP]
+        waiting = [finding for finding in findings if finding.weight is Severity.WAIT]
+        misplaced = [finding for finding in waiting if finding.kind not in UNREACHABLE_KINDS]
+        unreachable = [finding for finding in waiting if finding.kind in UNREACHABLE_KINDS]
         if (
-            self._lasted(bool(certain), "certain", now) >= CONFIRM_S
-            or self._lasted(bool(doubtful), "doubtful", now, unknown=bool(away)) >= self._grace_s
-            or self._lasted(bool(away), "away", now) >= self._away_s
+            self._seconds_held("final", bool(final), now) >= CONFIRM_S
+            or self._seconds_held("misplaced", bool(misplaced), now, unknown=bool(unreachable)) >= self._grace_s
+            or self._seconds_held("unreachable", bool(unreachable), now) >= self._away_s
         ):
-            return Decision(Verdict.PARK, self._told_of([*certain, *passing]), self._check_s)
-        if certain or passing:
-            self._looks += 1
-            pause_s = CONFIRM_S if certain else min(FIRST_S * 2.0 ** min(self._looks - 1, 16), self._check_s)
-            return Decision(Verdict.WAIT, self._told_of([*certain, *passing]), pause_s, bool(certain))
-        self._looks = 0
-        return Decision(Verdict.GO, self._told_of(findings), self._check_s)
+            return ParkDecision(ParkVerdict.PARK, self._stable_note([*final, *waiting]), self._check_s)
+        if final or waiting:
+            self._retries += 1
+            pause_s = CONFIRM_S if final else min(FIRST_RETRY_S * 2.0 ** min(self._retries - 1, 16), self._check_s)
+            return ParkDecision(ParkVerdict.WAIT, self._stable_note([*final, *waiting]), pause_s, bool(final))
+        self._retries = 0
+        return ParkDecision(ParkVerdict.GO, self._stable_note(findings), self._check_s)
 
-    def _lasted(self, there: bool, what: str, now: float, *, unknown: bool = False) -> float:
-        """How long; below nothing if it is not there. Brokers that say nothing do not say that it has passed."""
-        if not there and not unknown:
-            self._since.pop(what, None)
-        elif there:
-            return now - self._since.setdefault(what, now)
+    def _seconds_held(self, condition: str, holds: bool, now: float, *, unknown: bool = False) -> float:
+        """Return the seconds that the condition has lasted, or -1 if it does not hold.
+
+        While it is `unknown` whether it holds, because brokers are unreachable, its start time is kept.
+        """
+        if not holds and not unknown:
+            self._since.pop(condition, None)
+        elif holds:
+            return now - self._since.setdefault(condition, now)
         return -1.0
 
-    def _told_of(self, findings: Sequence[Finding]) -> str:
-        """The words of brokers differ from look to look; a note does not, while the same is the matter."""
-        matter = frozenset((finding.kind.value, finding.topic) for finding in findings)
-        if matter != self._told[0]:
-            self._told = (matter, remark(findings))
-        return self._told[1]
+    def _stable_note(self, findings: Sequence[OffsetFinding]) -> str:
+        """Return the previous note while kinds and topics are the same, although error texts of brokers vary."""
+        kinds = frozenset((finding.kind.value, finding.topic) for finding in findings)
+        if kinds != self._last_note[0]:
+            self._last_note = (kinds, summarize_findings(findings))
+        return self._last_note[1]
 
 
-def remark(findings: Sequence[Finding]) -> str:
-    """The first of each kind and topic, and how many more there are."""
-    groups: dict[tuple[Kind, str], list[Finding]] = {}
+def summarize_findings(findings: Sequence[OffsetFinding]) -> str:
+    """Return the first finding of each kind and topic, with the number of further partitions."""
+    groups: dict[tuple[FindingKind, str], list[OffsetFinding]] = {}
     for finding in findings:
         groups.setdefault((finding.kind, finding.topic), []).append(finding)
-    return "; ".join(_of(group) for group in groups.values())
+    return "; ".join(_summarize_group(group) for group in groups.values())
 
 
-def _of(group: Sequence[Finding]) -> str:
-    words = str(group[0])
-    words = words if len(words) <= SENTENCE_MAX else f"{words[: SENTENCE_MAX - 1]}…"
-    return words if len(group) == 1 else f"{words} (and {len(group) - 1:,} more partitions: {group[0].kind.value})"
+def _summarize_group(group: Sequence[OffsetFinding]) -> str:
+    text = str(group[0])
+    text = text if len(text) <= SENTENCE_MAX else f"{text[: SENTENCE_MAX - 1]}…"
+    return text if len(group) == 1 else f"{text} (and {len(group) - 1:,} more partitions: {group[0].kind.label})"

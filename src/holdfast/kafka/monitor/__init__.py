@@ -1,9 +1,9 @@
-"""The process beside a driver that has Kafka sources: it lets a query start, and watches over its offsets while it runs.
+"""Kafka monitor: the process beside a driver with Kafka sources. It approves each query's start and checks its offsets.
 
-A process of its own, because librdkafka and the storage have no place in a user's program, and because a runner stays small. It
-is started by the driver and belongs to its tree: whatever ends the driver ends it. Passwords reach it through a pipe, and it
-writes none of them down.
+It is a separate process because librdkafka and storage access do not belong in a user's program, and because a runner stays
+small. The driver starts it, so it is part of the driver's process tree and dies with it. Passwords reach it through a pipe;
+it never writes them down.
 
-Owns: reading the checkpoint, asking brokers (`holdfast.kafka`), acting on what a person chose, and the words for the runner in
-`control/kafka.json`. Never does: end the driver. It tells it, and the driver ends itself.
+Owns: reading the checkpoint, querying brokers, applying an operator's choice, and the status file `control/kafka.json`.
+Never does: end the driver. It sends a park message, and the driver ends itself.
 """

@@ -1,169 +1,182 @@
-"""Kafka monitor process: `python -m holdfast.kafka.monitor`. The driver starts it and names its queries on standard input."""
+"""Kafka monitor process: `python -m holdfast.kafka.monitor`. The driver describes its queries on standard input."""
 
 import contextlib
-import json
 import os
 import select
 import sys
 import time
-from typing import Any
 
-from holdfast.atomic_file import write_atomically
+from holdfast.driver_protocol.control_files import KAFKA_STATUS_FILE, write_control_file
+from holdfast.driver_protocol.kafka_messages import (
+    FailureDiagnosis,
+    MonitorAnswer,
+    MonitoredQuery,
+    MonitorRequest,
+    ParkRequired,
+    QueryRejected,
+    StartAllowed,
+    WatchQuery,
+    encode_message,
+    parse_request,
+)
+from holdfast.driver_protocol.kafka_status import KafkaStatus
 from holdfast.errors import HoldfastError, Refused
-from holdfast.kafka.check.park_policy import Decision, Verdict
-from holdfast.kafka.monitor.monitor_settings import Settings
-from holdfast.kafka.monitor.query_monitor import Post
+from holdfast.kafka.check.park_policy import ParkDecision, ParkVerdict
+from holdfast.kafka.monitor.monitor_settings import MonitorSettings
+from holdfast.kafka.monitor.query_monitor import QueryMonitor
 
-WORDS = "kafka.json"
 FIRST_CHECK_S = 5.0
 IDLE_S = 3600.0
-STORY_MAX = 3
+RECENT_PROBLEMS_MAX = 3
 
 
-class Sentry:
-    """Hears: {"guard": query, "gate": bool} and {"why": true}. Says: go, refused, park, why."""
+class KafkaMonitor:
+    """Checks of all queries of one driver. The messages are defined in `driver_protocol.kafka_messages`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MonitorSettings) -> None:
         self._settings = settings
-        self._posts: dict[str, Post] = {}
+        self._monitors: dict[str, QueryMonitor] = {}
         self._waiting: set[str] = set()
-        """The queries that the driver has not been allowed to start yet."""
-        self._remarks: dict[str, str] = {}
-        self._written: dict[str, Any] | None = None
-        self._story: list[str] = []
-        """What was the matter since all was in order last, or what was until it is again."""
-        self._settled = True
-        self._over = False
-        """The driver was told to end: what was said last stays."""
+        """Locations of queries that the driver may not start yet."""
+        self._choice_notes: dict[str, str] = {}
+        self._last_status: KafkaStatus | None = None
+        self._recent_problems: list[str] = []
+        """Problems since Kafka was last healthy. They stay after recovery, until the next problem."""
+        self._healthy = True
+        self._parked = False
+        """True after a park message. The status file is not written any more."""
 
     def pause_s(self, now: float) -> float:
-        return max(0.0, min((post.due_at for post in self._posts.values()), default=now + IDLE_S) - now)
+        return max(0.0, min((monitor.due_at for monitor in self._monitors.values()), default=now + IDLE_S) - now)
 
-    def hear(self, message: dict[str, Any]) -> None:
-        if "guard" in message:
-            self._take_on(message["guard"], gate=bool(message.get("gate", True)))
-        elif "why" in message:
-            _say(why=self._why())
+    def handle_message(self, message: MonitorRequest) -> None:
+        if isinstance(message, WatchQuery):
+            self._add_query(message.query, before_start=message.before_start)
+        else:
+            _send(self._recheck())
 
-    def _take_on(self, query: dict[str, Any], *, gate: bool) -> None:
-        location = str(query["location"])
+    def _add_query(self, query: MonitoredQuery, *, before_start: bool) -> None:
+        location = query.location
         try:
-            post = Post(self._settings, query)
-            if gate and (chosen := post.act_on_choice()):
-                self._remarks[location] = chosen
+            monitor = QueryMonitor(self._settings, query)
+            if before_start and (note := monitor.apply_choice()):
+                self._choice_notes[location] = note
         except Refused as error:
-            _say(refused=location, sentence=str(error))
+            _send(QueryRejected(location, str(error)))
             return
         except HoldfastError as error:
-            _complain(f"{location}: {error}")
-            post = Post(self._settings, query)
-        self._posts[location] = post
-        if gate:
+            _log_error(f"{location}: {error}")
+            monitor = QueryMonitor(self._settings, query)
+        self._monitors[location] = monitor
+        if before_start:
             self._waiting.add(location)
         else:
-            post.due_at = time.monotonic() + FIRST_CHECK_S
+            monitor.due_at = time.monotonic() + FIRST_CHECK_S
 
-    def look(self, now: float) -> None:
-        for location, post in list(self._posts.items()):
-            if post.due_at <= now:
+    def run_due_checks(self, now: float) -> None:
+        for location, monitor in list(self._monitors.items()):
+            if monitor.due_at <= now:
                 try:
-                    self._act(location, post, post.look(now))
+                    self._apply_decision(location, monitor, monitor.check(now))
                 except Refused as error:
-                    self._refuse(location, str(error))
-                except HoldfastError as error:  # what it knows could not be written down: the next look tries again
-                    _complain(f"{location}: {error}")
-                    post.due_at = now + self._settings.check_s
-        self._write()
+                    self._drop_query(location, str(error))
+                except HoldfastError as error:  # the record could not be written: the next check tries again
+                    _log_error(f"{location}: {error}")
+                    monitor.due_at = now + self._settings.check_s
+        self._write_status()
 
-    def _act(self, location: str, post: Post, decision: Decision) -> None:
-        if decision.verdict is Verdict.PARK:
-            self._write()
-            self._over = True
-            del self._posts[location]
-            _say(park=location, sentence=post.parked_because())
-        elif decision.verdict is Verdict.GO and location in self._waiting:
+    def _apply_decision(self, location: str, monitor: QueryMonitor, decision: ParkDecision) -> None:
+        if decision.verdict is ParkVerdict.PARK:
+            self._write_status()
+            self._parked = True
+            del self._monitors[location]
+            _send(ParkRequired(location, monitor.park_reason()))
+        elif decision.verdict is ParkVerdict.GO and location in self._waiting:
             self._waiting.discard(location)
-            post.due_at = time.monotonic() + FIRST_CHECK_S
+            monitor.due_at = time.monotonic() + FIRST_CHECK_S
             with contextlib.suppress(HoldfastError):
-                post.forget_lost()
-            _say(go=location)
+                monitor.clear_park_findings()
+            _send(StartAllowed(location))
 
-    def _refuse(self, location: str, sentence: str) -> None:
-        self._posts.pop(location, None)
+    def _drop_query(self, location: str, sentence: str) -> None:
+        self._monitors.pop(location, None)
         if location in self._waiting:
             self._waiting.discard(location)
-            _say(refused=location, sentence=sentence, here=False)
+            _send(QueryRejected(location, sentence, node_lacks_dependency=True))
         else:
-            _complain(f"{location} is not guarded any more: {sentence}")
+            _log_error(f"the offsets of {location} are no longer checked: {sentence}")
 
-    def _why(self) -> dict[str, str]:
-        """Is Kafka to blame for a failure? Looked at once: what was true at the last look may not be any more."""
-        worst, sentence = Verdict.GO, ""
-        for post in self._posts.values():
+    def _recheck(self) -> FailureDiagnosis:
+        """Check all queries now and return the worst verdict: the driver asks whether Kafka caused a failure."""
+        worst, sentence = ParkVerdict.GO, ""
+        for monitor in self._monitors.values():
             with contextlib.suppress(HoldfastError):
-                decision = post.look(time.monotonic())
-                if decision.certain:
-                    time.sleep(decision.again_s)
-                    decision = post.look(time.monotonic())
-                if decision.verdict is Verdict.PARK:
-                    return {"verdict": Verdict.PARK, "sentence": post.parked_because()}
-                if decision.verdict is Verdict.WAIT:
-                    worst, sentence = Verdict.WAIT, decision.note
-        return {"verdict": worst, "sentence": sentence}
+                decision = monitor.check(time.monotonic())
+                if decision.needs_confirmation:
+                    time.sleep(decision.next_check_s)
+                    decision = monitor.check(time.monotonic())
+                if decision.verdict is ParkVerdict.PARK:
+                    return FailureDiagnosis(ParkVerdict.PARK, monitor.park_reason())
+                if decision.verdict is ParkVerdict.WAIT:
+                    worst, sentence = ParkVerdict.WAIT, decision.note
+        return FailureDiagnosis(worst, sentence)
 
-    def _write(self) -> None:
-        """For the runner. The remark about a choice stays for as long as this process does: it is how the attempt began."""
-        words = {"note": self._note(), "lag": [each for post in self._posts.values() for each in post.lag]}
-        if words != self._written and not self._over:
-            with contextlib.suppress(OSError):
-                write_atomically(self._settings.control / WORDS, json.dumps(words).encode())
-                self._written = words
+    def _write_status(self) -> None:
+        """Write note and lag for the runner. The note about an operator's choice stays for the whole attempt."""
+        status = KafkaStatus(self._note(), tuple(each for monitor in self._monitors.values() for each in monitor.lag))
+        if status == self._last_status or self._parked:
+            return
+        if write_control_file(str(self._settings.control), KAFKA_STATUS_FILE, status.to_json()):
+            self._last_status = status
 
     def _note(self) -> str:
-        """A leader looks at a note now and then. So what has passed is told for as long as nothing else is."""
-        gates = [post.note for location, post in self._posts.items() if location in self._waiting and post.note]
-        running = [post.note for location, post in self._posts.items() if location not in self._waiting and post.note]
-        now = "; ".join(gates or running)
-        if now and self._settled:
-            self._story = []
-        self._settled = not now
-        if now and now not in self._story:
-            self._story = [*self._story, now][-STORY_MAX:]
-        parts = list(self._remarks.values())
+        """Return the note for people. It names problems that have passed, because the leader reads notes only now and then."""
+        waiting = [monitor.note for location, monitor in self._monitors.items() if location in self._waiting and monitor.note]
+        running = [
+            monitor.note for location, monitor in self._monitors.items() if location not in self._waiting and monitor.note
+        ]
+        now = "; ".join(waiting or running)
+        if now and self._healthy:
+            self._recent_problems = []
+        self._healthy = not now
+        if now and now not in self._recent_problems:
+            self._recent_problems = [*self._recent_problems, now][-RECENT_PROBLEMS_MAX:]
+        parts = list(self._choice_notes.values())
         if now:
-            parts.append(f"it waits for Kafka before it starts: {now}" if gates else f"Kafka: {now}")
-        elif self._story:
-            parts.append(f"Kafka is in order again, after: {'; '.join(self._story)}")
+            parts.append(f"waiting for Kafka before the query starts: {now}" if waiting else f"Kafka: {now}")
+        elif self._recent_problems:
+            parts.append(f"Kafka is healthy again, after: {'; '.join(self._recent_problems)}")
         return "; ".join(parts)
 
 
-def _say(**message: Any) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+def _send(answer: MonitorAnswer) -> None:
+    sys.stdout.buffer.write(encode_message(answer))
+    sys.stdout.buffer.flush()
 
 
-def _complain(sentence: str) -> None:
+def _log_error(sentence: str) -> None:
     sys.stderr.write(f"holdfast: {sentence}\n")
     sys.stderr.flush()
 
 
 def main() -> int:
     try:
-        sentry = Sentry(Settings.read(os.environ))
+        kafka_monitor = KafkaMonitor(MonitorSettings.from_environment(os.environ))
     except (Refused, KeyError) as error:
-        _complain(f"the offset guard cannot begin: {error}")
+        _log_error(f"the Kafka monitor cannot start: {error}")
         return 2
-    heard = b""
+    buffer = b""
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         while True:
-            if select.select([0], [], [], sentry.pause_s(time.monotonic()))[0]:
+            if select.select([0], [], [], kafka_monitor.pause_s(time.monotonic()))[0]:
                 data = os.read(0, 1 << 16)
                 if not data:
-                    return 0  # the driver has ended
-                *lines, heard = (heard + data).split(b"\n")
+                    return 0  # the driver has closed the pipe
+                *lines, buffer = (buffer + data).split(b"\n")
                 for line in lines:
-                    sentry.hear(json.loads(line))
-            sentry.look(time.monotonic())
+                    if (request := parse_request(line)) is not None:
+                        kafka_monitor.handle_message(request)
+            kafka_monitor.run_due_checks(time.monotonic())
     return 0
 
 

@@ -1,194 +1,216 @@
-"""One query, and a look at each of its Kafka sources. Blocks."""
+"""Offset check of one query and its Kafka sources. Blocks."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.checkpoint import Standing
+from holdfast.checkpoint import QueryPosition
+from holdfast.driver_protocol.kafka_messages import MonitoredQuery
 from holdfast.errors import HoldfastError, Refused, Unavailable
-from holdfast.kafka.check.broker_snapshot import Sighted
-from holdfast.kafka.check.checkpoint_offsets import Saved, positions
-from holdfast.kafka.check.client_options import Client, client_of, refusals
-from holdfast.kafka.check.lag import Lag, lag
-from holdfast.kafka.check.last_known import Kept, Memory, kept_in, remember
-from holdfast.kafka.check.offset_check import judge
-from holdfast.kafka.check.offset_finding import Finding, Kind
-from holdfast.kafka.check.offset_rewrite import rewritten, to_read
-from holdfast.kafka.check.operator_choice import Choice, Loss, Lost, SourceChoice, choice_in, encoded
-from holdfast.kafka.check.park_policy import Decision, Verdict
-from holdfast.kafka.monitor.monitor_settings import Settings
-from holdfast.model.codec import Garbage, NewerSchema
-from holdfast.storage import KAFKA, KAFKA_CHOICE, KAFKA_LOST, Checkpoints, Claims, in_storage
+from holdfast.kafka.check.broker_snapshot import BrokerSnapshot
+from holdfast.kafka.check.checkpoint_offsets import SavedOffsets, read_positions
+from holdfast.kafka.check.client_options import ClientOptions, find_unsafe_options, translate_options
+from holdfast.kafka.check.consumer_lag import Lag, compute_lag
+from holdfast.kafka.check.last_known import JobLastKnown, LastKnown, decode_last_known, update_last_known
+from holdfast.kafka.check.offset_check import check_offsets
+from holdfast.kafka.check.offset_finding import FindingKind, OffsetFinding
+from holdfast.kafka.check.offset_rewrite import files_to_rewrite, rewrite_offsets
+from holdfast.kafka.check.operator_choice import (
+    OffsetChoice,
+    ParkFindings,
+    SourceChoice,
+    SourceFindings,
+    decode_choice,
+    encode_record,
+)
+from holdfast.kafka.check.park_policy import ParkDecision, ParkVerdict
+from holdfast.kafka.monitor.monitor_settings import MonitorSettings
+from holdfast.model.codec import MalformedRecord, NewerSchema
+from holdfast.storage import (
+    KAFKA_CHOICE_FILE,
+    KAFKA_LAST_KNOWN_FILE,
+    KAFKA_PARK_FINDINGS_FILE,
+    Checkpoints,
+    Claims,
+    checkpoint_location,
+)
 
-UNREADABLE_AGAIN_S = 5.0
+CHECKPOINT_RETRY_S = 5.0
 REASON_MAX = 200
-"""Of the finding in a reason, which has to have room for what to do about it."""
+"""Characters of the finding in a park reason, which must also have room for the next command."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KafkaSource:
     number: int
-    """Of its line in a file of offsets."""
+    """Index of the source in `offsets/N`."""
     folder: int
-    """Of its own notes."""
-    client: Client
+    """Number of the source's folder in `sources/`."""
+    client: ClientOptions
 
 
-class Post:
-    def __init__(self, settings: Settings, query: Mapping[str, Any]) -> None:
-        """`query` is what the driver tells of it. Raises Refused for options that the guard cannot live with."""
-        self.location = str(query["location"])
-        self.label = str(query["label"])
+class QueryMonitor:
+    def __init__(self, settings: MonitorSettings, query: MonitoredQuery) -> None:
+        """`query` is the driver's description. Raise Refused for options that conflict with the offset check."""
+        self.location = query.location
         self.lag: list[Lag] = []
-        """Of each source, at the last look."""
+        """Lag of each source at the last check."""
         self.note = ""
         self.due_at = 0.0
         self._settings = settings
-        self._patience = settings.patience()
+        self._policy = settings.park_policy()
         self._sources = [
-            Source(int(each["number"]), int(each["folder"]), _client(each["options"])) for each in query["sources"]
+            KafkaSource(int(each["number"]), int(each["folder"]), _client_options(each["options"])) for each in query.sources
         ]
-        # In this process: a storage that hangs harms nobody else here, and a process for each call would cost a second of CPU.
-        place = in_storage(self.location, settings.storage) if self.location else None
-        self._checkpoints = Checkpoints(place, apart=False) if place is not None else None
-        self._claims = Claims(in_storage(settings.checkpoint, settings.storage), apart=False)
-        self._fresh = False
-        """Whether this very attempt has begun the query: then there is nothing that could have been missed before."""
-        self._chosen = False
-        """Whether a person has just told it where to go on."""
-        self._findings: dict[int, tuple[Finding, ...]] = {}
+        # In-process storage calls: a storage that hangs blocks only this process, and a subprocess costs a second of CPU.
+        place = checkpoint_location(self.location, settings.storage) if self.location else None
+        self._checkpoints = Checkpoints(place, in_subprocess=False) if place is not None else None
+        self._claims = Claims(checkpoint_location(settings.checkpoint, settings.storage), in_subprocess=False)
+        self._started_without_checkpoint = False
+        """True if the query had no checkpoint when this attempt started."""
+        self._choice_applied = False
+        """True if this attempt applied an operator's choice."""
+        self._findings: dict[int, tuple[OffsetFinding, ...]] = {}
 
-    # Before it starts
+    # Before the query starts
 
-    def act_on_choice(self) -> str:
-        """What a person chose takes effect. Gives what people have to know; empty if there was no choice."""
+    def apply_choice(self) -> str:
+        """Apply the operator's choice. Return a sentence about it, or "" without a choice. Raise Refused."""
         try:
-            choice = choice_in(self._claims.note(KAFKA_CHOICE))
-            own = choice.at(self.location) if choice is not None else ()
+            choice = decode_choice(self._claims.read_metadata(KAFKA_CHOICE_FILE))
+            own = choice.for_location(self.location) if choice is not None else ()
             for source in own:
-                self._move(source)
-            self._chosen = bool(own)
-        except (Garbage, NewerSchema) as error:
-            raise Refused(f"what was chosen with --offsets cannot be read ({error}): choose again") from error
+                self._apply_to_source(source)
+            self._choice_applied = bool(own)
+        except (MalformedRecord, NewerSchema) as error:
+            raise Refused(f"the choice made with --offsets is unreadable ({error}): {self._choose_again}") from error
         if choice is None or not own:
             return ""
-        rest = choice.without(self.location)
+        rest = choice.without_location(self.location)
         if rest.sources:
-            self._claims.leave_note(KAFKA_CHOICE, encoded(rest))
+            self._claims.write_metadata(KAFKA_CHOICE_FILE, encode_record(rest))
         else:
-            self._claims.drop_note(KAFKA_CHOICE)
-        return Choice(choice.by, choice.word, choice.wall, choice.savepoint, own).told()
+            self._claims.remove_metadata(KAFKA_CHOICE_FILE)
+        return OffsetChoice(choice.by, choice.word, choice.wall, choice.savepoint, own).describe()
 
-    def _move(self, chosen: SourceChoice) -> None:
-        """What has been done already, before a crash, is found done."""
-        standing = self._standing()
-        if standing is None or self._checkpoints is None:
-            raise Refused(f"what was chosen with --offsets is about {self.location}, and there is no checkpoint any more")
-        files = {path: standing.text(path) or "" for path in to_read(standing.query, chosen.folder)}
-        changed = rewritten(standing.query, chosen.number, chosen.moves(), files, folder=chosen.folder)
-        moved = chosen.outdated(_saved(standing, chosen.number, chosen.folder) or {})
-        if changed and moved is not None:
-            raise Refused(f"{moved} is not where it was when its offset was chosen: choose again")
-        self._checkpoints.rewrite(changed)
-        kept = self._kept()
-        memory = kept.memory(self.location, chosen.number).without({each.name for each in chosen.partitions})
-        self._claims.leave_note(KAFKA, kept.with_another(self.location, chosen.number, memory).encoded())
+    @property
+    def _choose_again(self) -> str:
+        return f"choose again with 'holdfast resume {self._settings.job} --offsets …'"
 
-    # Looking
+    def _apply_to_source(self, chosen: SourceChoice) -> None:
+        """Rewrite the source's offsets. Idempotent: repeating it after a crash changes nothing."""
+        position = self._position()
+        if position is None or self._checkpoints is None:
+            raise Refused(f"the choice made with --offsets is for {self.location}, whose checkpoint no longer exists")
+        files = {path: position.text(path) or "" for path in files_to_rewrite(position.query, chosen.folder)}
+        changed = rewrite_offsets(position.query, chosen.number, chosen.moves(), files, folder=chosen.folder)
+        outdated = chosen.first_outdated_partition(_read_saved(position, chosen.number, chosen.folder) or {})
+        if changed and outdated is not None:
+            raise Refused(f"the saved offset of {outdated} has changed since the choice was made: {self._choose_again}")
+        self._checkpoints.rewrite_files(changed)
+        record = self._load_last_known()
+        last_known = record.last_known_of(self.location, chosen.number).without_partitions(
+            {each.topic_partition for each in chosen.partitions}
+        )
+        self._claims.write_metadata(
+            KAFKA_LAST_KNOWN_FILE, record.with_source(self.location, chosen.number, last_known).encode()
+        )
 
-    def look(self, now: float) -> Decision:
-        """What is to be done. The checkpoint may be out of reach: that is waited for as well."""
+    # Checks
+
+    def check(self, now: float) -> ParkDecision:
+        """Check the offsets and decide. An unreachable checkpoint is a reason to wait."""
         try:
-            findings = self._look()
+            findings = self._check_sources()
         except Unavailable as error:
-            note = f"its checkpoint cannot be read: {error}"
-            return self._decided(Decision(Verdict.WAIT, note, UNREADABLE_AGAIN_S), now)
-        decision = self._decided(self._patience.decide(findings, now), now)
-        if decision.verdict is Verdict.PARK:
-            self._leave_lost()
+            note = f"the checkpoint cannot be read: {error}"
+            return self._record(ParkDecision(ParkVerdict.WAIT, note, CHECKPOINT_RETRY_S), now)
+        decision = self._record(self._policy.decide(findings, now), now)
+        if decision.verdict is ParkVerdict.PARK:
+            self._store_findings()
         return decision
 
-    def _decided(self, decision: Decision, now: float) -> Decision:
-        self.due_at = now + decision.again_s
+    def _record(self, decision: ParkDecision, now: float) -> ParkDecision:
+        self.due_at = now + decision.next_check_s
         self.note = decision.note
         return decision
 
-    def _look(self) -> list[Finding]:
-        standing = self._standing()
-        if standing is None:
-            self._fresh = True
+    def _check_sources(self) -> list[OffsetFinding]:
+        position = self._position()
+        if position is None:
+            self._started_without_checkpoint = True
             return []
-        kept = before = self._kept()
+        record = before = self._load_last_known()
         self.lag, self._findings = [], {}
         for source in self._sources:
-            saved = _saved(standing, source.number, source.folder)
+            saved = _read_saved(position, source.number, source.folder)
             if saved:
-                kept = self._looked_at(source, saved, kept)
-        if kept != before:
-            self._claims.leave_note(KAFKA, kept.encoded())
+                record = self._check_source(source, saved, record)
+        if record != before:
+            self._claims.write_metadata(KAFKA_LAST_KNOWN_FILE, record.encode())
         return [finding for findings in self._findings.values() for finding in findings]
 
-    def _looked_at(self, source: Source, saved: Saved, kept: Kept) -> Kept:
-        memory = kept.memory(self.location, source.number)
-        sighted = _sight(source.client, saved, memory.epochs())
-        findings = judge(saved, memory, sighted)
-        self._findings[source.number] = tuple(finding for finding in findings if not self._begun_here(finding, memory))
-        self.lag.append(lag(saved, sighted))
-        return kept.with_another(self.location, source.number, remember(memory, saved, sighted, findings))
+    def _check_source(self, source: KafkaSource, saved: SavedOffsets, record: JobLastKnown) -> JobLastKnown:
+        last_known = record.last_known_of(self.location, source.number)
+        snapshot = _fetch_snapshot(source.client, saved, last_known.leader_epochs())
+        findings = check_offsets(saved, last_known, snapshot)
+        self._findings[source.number] = tuple(each for each in findings if not self._is_expected(each, last_known))
+        self.lag.append(compute_lag(saved, snapshot))
+        return record.with_source(self.location, source.number, update_last_known(last_known, saved, snapshot, findings))
 
-    def _begun_here(self, finding: Finding, memory: Memory) -> bool:
-        """A first sight, but of a topic that this attempt has begun with, or of offsets that a person has just chosen."""
-        begun = self._chosen or (self._fresh and memory.topic(finding.topic) is None)
-        return begun and finding.kind is Kind.FIRST_SIGHT
+    def _is_expected(self, finding: OffsetFinding, last_known: LastKnown) -> bool:
+        """Return True for a FIRST_CHECK finding that this attempt itself causes: a new topic, or an operator's choice."""
+        is_new = self._started_without_checkpoint and last_known.topic(finding.topic) is None
+        return finding.kind is FindingKind.FIRST_CHECK and (is_new or self._choice_applied)
 
-    def _standing(self) -> Standing | None:
-        return self._checkpoints.standing() if self._checkpoints is not None else None
+    def _position(self) -> QueryPosition | None:
+        return self._checkpoints.read_position() if self._checkpoints is not None else None
 
-    def _kept(self) -> Kept:
-        kept, _ = kept_in(self._claims.note(KAFKA))
-        return kept
+    def _load_last_known(self) -> JobLastKnown:
+        return decode_last_known(self._claims.read_metadata(KAFKA_LAST_KNOWN_FILE))
 
-    # What is left for people
+    # Records and reasons for people
 
-    def _leave_lost(self) -> None:
+    def _store_findings(self) -> None:
         folders = {source.number: source.folder for source in self._sources}
-        losses = (
-            Loss(self.location, number, findings, folders[number]) for number, findings in self._findings.items() if findings
+        sources = (
+            SourceFindings(self.location, number, findings, folders[number])
+            for number, findings in self._findings.items()
+            if findings
         )
-        self._claims.leave_note(KAFKA_LOST, encoded(Lost(time.time(), tuple(losses))))
+        self._claims.write_metadata(KAFKA_PARK_FINDINGS_FILE, encode_record(ParkFindings(time.time(), tuple(sources))))
 
-    def forget_lost(self) -> None:
-        """All is in order: what was found before is history."""
-        self._claims.drop_note(KAFKA_LOST)
+    def clear_park_findings(self) -> None:
+        """Delete the findings of an earlier park: the offsets are valid again."""
+        self._claims.remove_metadata(KAFKA_PARK_FINDINGS_FILE)
 
-    def parked_because(self) -> str:
-        found = sorted(
-            (finding for findings in self._findings.values() for finding in findings), key=lambda finding: -finding.weight
-        )
-        first = str(found[0]) if found else "its offsets are not in order"
+    def park_reason(self) -> str:
+        findings = [finding for findings in self._findings.values() for finding in findings]
+        findings.sort(key=lambda finding: -finding.weight)
+        first = str(findings[0]) if findings else "the Kafka offsets are not valid"
         first = first if len(first) <= REASON_MAX else f"{first[: REASON_MAX - 1]}…"
-        more = f" ({len(found) - 1:,} more findings)" if len(found) > 1 else ""
-        return f"{first}{more}; 'holdfast show {self._settings.job}' has the table and the choices"
+        more = f" ({len(findings) - 1:,} more findings)" if len(findings) > 1 else ""
+        return f"{first}{more}; run 'holdfast show {self._settings.job}' for the table and the choices"
 
 
-def _client(options: Any) -> Client:
-    said = {str(key): str(value) for key, value in dict(options).items()}
-    if sentences := refusals(said):
-        raise Refused("; ".join(sentences))
-    return client_of(said)
+def _client_options(options: Any) -> ClientOptions:
+    texts = {str(key): str(value) for key, value in dict(options).items()}
+    if messages := find_unsafe_options(texts):
+        raise Refused("; ".join(messages))
+    return translate_options(texts)
 
 
-def _saved(standing: Standing, number: int, folder: int) -> Saved | None:
-    return positions(standing.query, number, standing.first(folder))
+def _read_saved(position: QueryPosition, number: int, folder: int) -> SavedOffsets | None:
+    return read_positions(position.query, number, position.starting_offsets(folder))
 
 
-def _sight(client: Client, saved: Saved, epochs: Mapping[Any, int]) -> Sighted:
-    from holdfast.kafka.broker import look  # raises Refused where confluent-kafka is not installed
+def _fetch_snapshot(client: ClientOptions, saved: SavedOffsets, epochs: Mapping[Any, int]) -> BrokerSnapshot:
+    from holdfast.kafka.broker import fetch_snapshot  # raises Refused if confluent-kafka is not installed
 
     try:
-        return look(client, {partition.topic for partition in saved}, epochs)
+        return fetch_snapshot(client, {partition.topic for partition in saved}, epochs)
     except Refused:
         raise
     except HoldfastError as error:
-        return Sighted(problem=str(error))
+        return BrokerSnapshot(problem=str(error))

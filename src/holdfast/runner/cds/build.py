@@ -1,8 +1,7 @@
-"""`python -m holdfast.runner.cds.build DIRECTORY [--at-once]`: makes the class archive of this machine, if there is none.
+"""Build process: `python -m holdfast.runner.cds.build DIRECTORY [--at-once]` builds the class archive if it is missing.
 
-A process of its own, behind everything else on the machine unless it is told not to wait. Its tree hangs on a watchdog like
-that of a job, so that nothing of it outlives this process. An archive is there as a whole or not at all, and only after a Java
-has taken it.
+It runs with the lowest priority, unless `--at-once` is given. A watchdog kills its process tree if it dies. An archive is
+published atomically, and only after Java has accepted it.
 """
 
 import asyncio
@@ -18,86 +17,96 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast import log
+from holdfast.driver_protocol.variables import NONCE, PREFIX
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.log import Log
-from holdfast.runner.cds.archive import AT_ONCE, CLASS_PATH, FAILED, FAILURES_MAX, NEVER, SUFFIX, Archives, Ground, java_options
-from holdfast.runner.cds.low_priority import step_back
-from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog_client import Supervision
+from holdfast.runner.cds.archive import (
+    AT_ONCE_OPTION,
+    CLASS_PATH_FILE,
+    EXIT_RETRY_LATER,
+    EXIT_UNSUPPORTED,
+    FAILURES_MAX,
+    SUFFIX,
+    ArchiveDirectory,
+    JavaRuntime,
+    java_options,
+)
+from holdfast.runner.cds.low_priority import lower_priority
+from holdfast.runner.execution.watchdog_client import WatchdogClient
 
-KEPT = 2
-"""The newest, and the one before: somebody may go back to it."""
-MAKE_S = 1800.0
-"""It gets only what others leave, so it may take long."""
-PROBE_S = 300.0
-ROOM_BYTES = 1_000_000_000
-"""What must be free on the disk, several times what an archive takes."""
-MAKING = "making-"
-LOG = "making.log"
-NOT_FOR_THE_CLASS_PATH = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""Spark puts these at the end of the class path. An archive made without fits with them, but none can be made with them."""
+ARCHIVES_KEPT = 2
+"""Number of archives to keep: the newest, and its predecessor in case Java or Spark is downgraded."""
+BUILD_TIMEOUT_S = 1800.0
+"""Time limit of a training run, which may take long at the lowest priority."""
+PROBE_TIMEOUT_S = 300.0
+FREE_BYTES_MIN = 1_000_000_000
+"""Free disk space that a build requires, several times the size of an archive."""
+BUILD_DIRECTORY_PREFIX = "making-"
+BUILD_LOG = "making.log"
+EXCLUDED_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+"""Variables that append to Spark's class path. An archive built without them fits with them, but not the other way round."""
 
 
-class Workplace:
-    """One making of an archive."""
+class ArchiveBuild:
+    """One build of an archive: a training run, a probe and the publication."""
 
-    def __init__(self, archives: Archives, ground: Ground, environ: Mapping[str, str], *, at_once: bool) -> None:
+    def __init__(self, archives: ArchiveDirectory, runtime: JavaRuntime, environ: Mapping[str, str], *, at_once: bool) -> None:
         self._archives = archives
-        self._ground = ground
+        self._runtime = runtime
         self._environ = environ
         self._at_once = at_once
-        self._place = archives.directory / f"{MAKING}{os.getpid()}"
-        self._raw = self._place / f"raw{SUFFIX}"
-        self.log = archives.directory / LOG
+        self._directory = archives.directory / f"{BUILD_DIRECTORY_PREFIX}{os.getpid()}"
+        self._raw = self._directory / f"raw{SUFFIX}"
+        self.log = archives.directory / BUILD_LOG
 
-    async def make(self) -> Path:
-        """Raises HoldfastError and OSError."""
-        if shutil.disk_usage(self._archives.directory).free < ROOM_BYTES:
-            raise Unavailable(f"there is less than {ROOM_BYTES / 1e9:g} GB free in {self._archives.directory}")
+    async def build(self) -> Path:
+        """Build and publish the archive; return its path. Raises HoldfastError and OSError."""
+        if shutil.disk_usage(self._archives.directory).free < FREE_BYTES_MIN:
+            raise Unavailable(f"{self._archives.directory} has less than {FREE_BYTES_MIN / 1e9:g} GB of free space")
         if any(character in str(self._raw) for character in ":%"):
-            raise Refused(f"Java cannot read an archive in {self._archives.directory}, because of its name")
-        self._place.mkdir()
+            raise Refused(f"Java cannot read an archive in {self._archives.directory}, because the path contains ':' or '%'")
+        self._directory.mkdir()
         try:
-            await self._rehearse()
+            await self._train()
             self._probe()
             return self._publish()
         finally:
-            shutil.rmtree(self._place, ignore_errors=True)
+            shutil.rmtree(self._directory, ignore_errors=True)
 
-    async def _rehearse(self) -> None:
-        deadline = time.clock_gettime(time.CLOCK_BOOTTIME) + MAKE_S
+    async def _train(self) -> None:
+        deadline = time.clock_gettime(time.CLOCK_BOOTTIME) + BUILD_TIMEOUT_S
         self.log.unlink(missing_ok=True)
         command = [
             sys.executable,
             "-P",
             "-m",
             "holdfast.runner.cds.training",
-            str(self._place),
-            *([AT_ONCE] if self._at_once else []),
+            str(self._directory),
+            *([AT_ONCE_OPTION] if self._at_once else []),
         ]
-        supervision = await Supervision.begin(nonce=os.urandom(16).hex(), output=self.log, deadline=deadline)
+        watchdog = await WatchdogClient.start_watchdog(nonce=os.urandom(16).hex(), output=self.log, deadline=deadline)
         try:
-            await supervision.start(command, self._environment(), self._place)
-            status = await supervision.exited
-            await supervision.emptied
+            await watchdog.start_driver(command, self._environment(), self._directory)
+            status = await watchdog.driver_exited
+            await watchdog.tree_gone
         finally:
-            await supervision.close()
+            await watchdog.close()
         if status != 0:
-            raise Unavailable(f"the rehearsal failed ({supervision.ending or 'it ended'}): see {self.log}")
+            raise Unavailable(f"the training run failed ({watchdog.kill_reason or 'it ended'}): see {self.log}")
         if not self._raw.exists():
-            raise Unavailable(f"Java left no archive: see {self.log}")
+            raise Unavailable(f"Java wrote no archive: see {self.log}")
 
     def _environment(self) -> dict[str, str]:
-        kept = {
+        inherited = {
             name: value
             for name, value in self._environ.items()
-            if not name.startswith("HOLDFAST_") and name not in NOT_FOR_THE_CLASS_PATH
+            if not name.startswith(PREFIX) and name not in EXCLUDED_VARIABLES
         }
         java = [
             f"-XX:ArchiveClassesAtExit={self._raw}",
             "-Xlog:cds=off",
             "-Xlog:cds+dynamic=off",
-            f"-Djava.io.tmpdir={self._place}",
+            f"-Djava.io.tmpdir={self._directory}",
         ]
         conf = {
             "spark.driver.extraJavaOptions": shlex.join(java),
@@ -107,39 +116,41 @@ class Workplace:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "1",
-            "spark.local.dir": str(self._place),
-            "spark.sql.warehouse.dir": str(self._place / "warehouse"),
+            "spark.local.dir": str(self._directory),
+            "spark.sql.warehouse.dir": str(self._directory / "warehouse"),
         }
-        words = ["--master", "local[2]"]
+        arguments = ["--master", "local[2]"]
         for name, value in conf.items():
-            words += ["--conf", f"{name}={value}"]
+            arguments += ["--conf", f"{name}={value}"]
         return {
-            **kept,
+            **inherited,
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
-            "TMPDIR": str(self._place),
+            "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "pyspark-shell"]),
+            "TMPDIR": str(self._directory),
         }
 
     def _probe(self) -> None:
-        """A Java that is told to take it or fail."""
-        class_path = (self._place / CLASS_PATH).read_text()
+        """Start a Java that must use the archive or fail. Raises Unavailable."""
+        class_path = (self._directory / CLASS_PATH_FILE).read_text()
         options = [option for option in java_options(self._raw) if not option.startswith("-Xshare:")]
-        command = [str(self._ground.java), "-Xshare:on", *options, "-cp", class_path, "-version"]
+        command = [str(self._runtime.java), "-Xshare:on", *options, "-cp", class_path, "-version"]
         try:
-            answer = subprocess.run(command, capture_output=True, timeout=PROBE_S, check=False, env=dict(self._environ))
+            answer = subprocess.run(command, capture_output=True, timeout=PROBE_TIMEOUT_S, check=False, env=dict(self._environ))
         except subprocess.TimeoutExpired:
-            raise Unavailable("a Java that was to take the archive did not end") from None
+            raise Unavailable(
+                f"Java did not exit within {PROBE_TIMEOUT_S:.0f} s when it was started with the archive"
+            ) from None
         if answer.returncode != 0 or b"cds" in answer.stdout + answer.stderr:
-            said = " ".join((answer.stdout + answer.stderr).decode(errors="replace").split())
-            raise Unavailable(f"Java does not take the archive: {said[:200]}")
+            output = " ".join((answer.stdout + answer.stderr).decode(errors="replace").split())
+            raise Unavailable(f"Java rejects the archive: {output[:200]}")
 
     def _publish(self) -> Path:
-        if Ground.of(self._environ) != self._ground:
-            raise Unavailable("Java or Spark were changed meanwhile")
+        if JavaRuntime.detect(self._environ) != self._runtime:
+            raise Unavailable("Java or Spark changed during the build")
         with self._raw.open("rb") as file:
             os.fsync(file.fileno())
-        target = self._archives.directory / self._archives.name(self._ground, self._raw.stat().st_size)
+        target = self._archives.directory / self._archives.file_name(self._runtime, self._raw.stat().st_size)
         self._raw.replace(target)
         folder = os.open(self._archives.directory, os.O_RDONLY)
         try:
@@ -149,20 +160,20 @@ class Workplace:
         return target
 
 
-def sweep(directory: Path) -> None:
-    """What is too old or was left unfinished. Only for whoever holds the lock. A Java that uses an archive keeps it."""
-    for place in directory.glob(f"{MAKING}*"):
+def remove_old_files(directory: Path) -> None:
+    """Remove old archives and unfinished builds. The caller must hold the lock. Running processes keep a removed archive."""
+    for place in directory.glob(f"{BUILD_DIRECTORY_PREFIX}*"):
         shutil.rmtree(place, ignore_errors=True)
     archives = sorted(directory.glob(f"*{SUFFIX}"), key=lambda file: file.stat().st_mtime)
-    for file in archives[:-KEPT]:
+    for file in archives[:-ARCHIVES_KEPT]:
         file.unlink(missing_ok=True)
-    for file in sorted(directory.glob("*.failures"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+    for file in sorted(directory.glob("*.failures"), key=lambda file: file.stat().st_mtime)[:-ARCHIVES_KEPT]:
         file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _lock(directory: Path) -> Iterator[bool]:
-    """Whether it is ours. Another node of this machine may be at it."""
+    """Yield True if this process has the lock, False if another node of this machine is building."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("a") as file:
         try:
@@ -173,35 +184,39 @@ def _lock(directory: Path) -> Iterator[bool]:
         yield True
 
 
-def make_if_missing(archives: Archives, environ: Mapping[str, str], logger: Log, *, at_once: bool) -> None:
-    """Raises HoldfastError and OSError, but not for ever: after some failures it leaves things as they are."""
-    ground = Ground.of(environ)
-    with _lock(archives.directory) as alone:
-        if not alone or archives.of(ground) is not None or archives.failures(ground.key, time.time()) >= FAILURES_MAX:
+def build_if_missing(archives: ArchiveDirectory, environ: Mapping[str, str], logger: Log, *, at_once: bool) -> None:
+    """Build the archive if it is missing and not too many builds have failed. Raises HoldfastError and OSError."""
+    runtime = JavaRuntime.detect(environ)
+    with _lock(archives.directory) as locked:
+        if (
+            not locked
+            or archives.find_for_runtime(runtime) is not None
+            or archives.recent_failures(runtime.fingerprint, time.time()) >= FAILURES_MAX
+        ):
             return
-        sweep(archives.directory)
-        began = time.monotonic()
+        remove_old_files(archives.directory)
+        started_at = time.monotonic()
         try:
-            file = asyncio.run(Workplace(archives, ground, environ, at_once=at_once).make())
+            file = asyncio.run(ArchiveBuild(archives, runtime, environ, at_once=at_once).build())
         except (HoldfastError, OSError):
-            archives.failed(ground.key, time.time())
+            archives.record_failure(runtime.fingerprint, time.time())
             raise
-        sweep(archives.directory)
-        took_s = round(time.monotonic() - began, 1)
+        remove_old_files(archives.directory)
+        took_s = round(time.monotonic() - started_at, 1)
         logger.info("class archive made", file=str(file), megabytes=round(file.stat().st_size / 1e6), took_s=took_s)
 
 
 def main() -> int:
-    at_once = AT_ONCE in sys.argv[2:]
+    at_once = AT_ONCE_OPTION in sys.argv[2:]
     if not at_once:
-        step_back()
-    logger = log.configure(component="archiving")
-    environ = {name: value for name, value in os.environ.items() if name != process_tree.VARIABLE}
+        lower_priority()
+    logger = log.configure_logging(component="archiving")
+    environ = {name: value for name, value in os.environ.items() if name != NONCE}
     try:
-        make_if_missing(Archives(Path(sys.argv[1]).absolute()), environ, logger, at_once=at_once)
+        build_if_missing(ArchiveDirectory(Path(sys.argv[1]).absolute()), environ, logger, at_once=at_once)
     except (HoldfastError, OSError) as error:
-        logger.warning("no class archive", problem=f"drivers start more slowly than they could: {error}")
-        return NEVER if isinstance(error, Refused) else FAILED
+        logger.warning("no class archive", problem=f"drivers start without a class archive, which is slower: {error}")
+        return EXIT_UNSUPPORTED if isinstance(error, Refused) else EXIT_RETRY_LATER
     return 0
 
 

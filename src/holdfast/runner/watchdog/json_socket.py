@@ -1,19 +1,19 @@
-"""The socket between a runner and its watchdog: lines of JSON. Standard library only: the watchdog imports this."""
+"""Socket between a runner and its watchdog, for lines of JSON. Standard library only: the watchdog imports this."""
 
 import json
 import os
 
-LINE_BYTES_MAX = 4 * 1024 * 1024
+MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 DEADLINE_PASSED = "the deadline has passed"
 """Reason that the watchdog reports when it kills the driver at its deadline."""
 
 
-class Garbage(Exception):
-    """Something on the socket that no runner sends."""
+class MalformedMessage(Exception):
+    """A message that neither a runner nor a watchdog sends."""
 
 
-class Line:
-    """One end of the socket between runner and watchdog. Never waits: whoever is paused does not read."""
+class JsonSocket:
+    """One end of the socket. It never blocks, because the other process may be paused."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -23,10 +23,10 @@ class Line:
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
 
-    def read(self) -> list[dict[str, object]]:
-        """The messages that have come. Raises Garbage."""
+    def receive(self) -> list[dict[str, object]]:
+        """Return the messages that have arrived. Raises MalformedMessage."""
         try:
-            while len(self._received) <= LINE_BYTES_MAX:
+            while len(self._received) <= MESSAGE_BYTES_MAX:
                 data = os.read(self.descriptor, 1 << 16)
                 if not data:
                     self.closed = True
@@ -37,18 +37,18 @@ class Line:
         except ConnectionError:
             self.closed = True
         *lines, self._received = self._received.split(b"\n")
-        if len(self._received) > LINE_BYTES_MAX:
-            raise Garbage
+        if len(self._received) > MESSAGE_BYTES_MAX:
+            raise MalformedMessage
         return [_decode(line) for line in lines]
 
-    def say(self, **message: object) -> None:
-        # Lines are few and short, so that this bound is never met. It is there so that nothing can grow.
-        if len(self._unsent) < LINE_BYTES_MAX:
+    def send(self, **message: object) -> None:
+        # Messages are few and short; the limit only bounds the memory while the other process is paused.
+        if len(self._unsent) < MESSAGE_BYTES_MAX:
             self._unsent += json.dumps(message).encode() + b"\n"
         self.flush()
 
     def flush(self) -> bool:
-        """Whether everything is sent, or nobody is there to read it."""
+        """Send buffered messages. Return True if none is left, or if the other end is closed."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[os.write(self.descriptor, self._unsent) :]
@@ -63,7 +63,7 @@ def _decode(line: bytes) -> dict[str, object]:
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise Garbage from error
+        raise MalformedMessage from error
     if not isinstance(message, dict):
-        raise Garbage
+        raise MalformedMessage
     return message

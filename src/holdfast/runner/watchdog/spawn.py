@@ -1,12 +1,12 @@
-"""Starting a driver, from a process with one thread. Standard library only: the watchdog imports this."""
+"""Start of a driver by fork and exec, from a process with one thread. Standard library only: the watchdog imports this."""
 
 import ctypes
 import os
 import signal
 
-from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.boottime_timer import now
-from holdfast.runner.watchdog.json_socket import Garbage
+from holdfast.driver_protocol.variables import NONCE
+from holdfast.runner.watchdog.boottime_timer import boottime
+from holdfast.runner.watchdog.json_socket import MalformedMessage
 
 _PR_SET_PDEATHSIG = 1
 _NOT_STARTED = 127
@@ -14,8 +14,8 @@ _NOT_STARTED = 127
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Order:
-    """What to start."""
+class SpawnRequest:
+    """Validated request to start a driver. Raises MalformedMessage."""
 
     __slots__ = ("command", "directory", "environment", "nonce")
 
@@ -24,37 +24,40 @@ class Order:
             self.command = [str(part) for part in fields["command"]]  # type: ignore[index]
             self.environment = {str(key): str(value) for key, value in fields["environment"].items()}  # type: ignore[index]
             self.directory = str(fields["directory"])  # type: ignore[index]
-            self.nonce = self.environment[process_tree.VARIABLE]
+            self.nonce = self.environment[NONCE]
         except (LookupError, TypeError, AttributeError) as error:
-            raise Garbage from error
+            raise MalformedMessage from error
         if not self.command or not self.nonce:
-            raise Garbage
+            raise MalformedMessage
 
 
-def spawn(order: Order, report: int, deadline: float) -> int:
-    """A fork is safe here: there is only one thread."""
-    me = os.getpid()
+def spawn_driver(request: SpawnRequest, report: int, deadline: float) -> int:
+    """Fork and execute the command; return the child's pid. The child writes the reason of a failure to `report`.
+
+    The fork is safe, because this process has only one thread.
+    """
+    watchdog = os.getpid()
     pid = os.fork()
     if pid:
         return pid
-    sentence = ""
+    problem = ""
     try:
-        sentence = _become(order, deadline, me)
-    except BaseException as error:  # noqa: BLE001 - whatever it is: nothing of the watchdog may go on in this process
-        sentence = f"cannot start the driver: {error}"
+        problem = _exec_driver(request, deadline, watchdog)
+    except BaseException as error:  # noqa: BLE001 - no code of the watchdog may continue in the child
+        problem = f"cannot start the driver: {error}"
     finally:
-        os.write(report, sentence.encode(errors="replace")[:4096])
+        os.write(report, problem.encode(errors="replace")[:4096])
         os._exit(_NOT_STARTED)
 
 
-def _become(order: Order, deadline: float, parent: int) -> str:
-    """In the child: become the driver. Returns only if that fails, with the sentence that says why.
+def _exec_driver(request: SpawnRequest, deadline: float, parent: int) -> str:
+    """Replace the child by the driver. Return only if that fails, with the reason.
 
-    It keeps the standard descriptors only: all others of the watchdog are closed by exec.
+    The driver inherits only the standard descriptors: exec closes all others.
     """
     os.setsid()
     _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    # A parent that ended before the line above sends no signal any more, but this process has another parent by now.
+    # A parent that died before the prctl call sends no signal, but then this process already has another parent.
     if os.getppid() != parent:
         os._exit(_NOT_STARTED)
     os.dup2(1, 2)
@@ -62,12 +65,12 @@ def _become(order: Order, deadline: float, parent: int) -> str:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        os.chdir(order.directory)
+        os.chdir(request.directory)
     except OSError as error:
-        return f"cannot enter {order.directory}: {error.strerror}"
-    if now() >= deadline:
+        return f"cannot enter {request.directory}: {error.strerror}"
+    if boottime() >= deadline:
         return "the deadline passed while the driver was being started"
     try:
-        os.execvpe(order.command[0], order.command, order.environment)
+        os.execvpe(request.command[0], request.command, request.environment)
     except OSError as error:
-        return f"cannot run {order.command[0]}: {error.strerror}"
+        return f"cannot run {request.command[0]}: {error.strerror}"

@@ -1,121 +1,68 @@
-"""All files below one place: listed, read, moved, replaced. What a checkpoint needs of a file system, and no more."""
+"""All files below one location, as checkpoints and savepoints use them."""
 
 import contextlib
-import errno
-import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.atomic_file import write_atomically
 from holdfast.checkpoint.file_tree import File
-from holdfast.storage.filesystem.local_folder import saying
-
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from holdfast.storage.digest import ReadInto, Write
+from holdfast.storage.filesystem.local_files import LocalFiles
+from holdfast.storage.location import Location
 
 
 class Files(Protocol):
-    """Paths are relative, with slashes. Raises Unavailable."""
+    """Files below one root. Paths are relative and use slashes. Every method raises Unavailable."""
 
-    shown: str
-    """For people."""
+    display_name: str
+    """Location of the root, without its query, for messages."""
     read_bytes_max: int
-    """How much may be read to look at state, which can be large."""
+    """Bytes of state that a check of a checkpoint may read."""
 
-    def walk(self, files_max: int, *, below: str = "") -> tuple[list[File], bool]:
-        """All plain files there or in a folder of it, and whether there were more than that many. Empty if it is not there."""
+    def walk(self, files_max: int | None = None, *, below: str = "") -> tuple[list[File], bool]:
+        """Return the plain files below a folder, and True if there are more than `files_max`.
 
-    def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
-        """Those that are there and not larger than the limit."""
+        A missing folder has no files.
+        """
 
-    def move(self, path: str, to: str) -> None:
-        """Under a name that is not taken. Its folders are made; what is not there is left alone."""
+    def list_folders(self) -> list[str]:
+        """Return the names of the folders directly below the root."""
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Whole and on disk, or not at all. Its folder is there."""
+    def read_files(self, paths: Iterable[str], bytes_max: int) -> dict[str, bytes]:
+        """Return the contents of the files that exist and have at most `bytes_max` bytes each."""
 
-    def remove(self, path: str) -> None:
-        """If it is there."""
+    def read(self, path: str) -> bytes:
+        """Return the content of a file. Raises FileNotFoundError."""
 
+    def open_reader(self, path: str) -> contextlib.AbstractContextManager[ReadInto]:
+        """Open a file for reading. Raises FileNotFoundError."""
 
-class LocalFiles:
-    """In a directory, with the standard library alone. Links are not followed."""
+    def open_writer(self, path: str) -> contextlib.AbstractContextManager[Write]:
+        """Open a file for writing in place, creating its folders. A failed write leaves a partial file."""
 
-    read_bytes_max = 256 << 20
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self.shown = str(root)
-
-    def walk(self, files_max: int, *, below: str = "") -> tuple[list[File], bool]:
-        found: list[File] = []
-        folders = [below]
-        with saying(f"cannot list {self._root}"):
-            while folders:
-                folder = folders.pop()
-                try:
-                    entries = sorted(os.scandir(self._root / folder), key=lambda entry: entry.name, reverse=True)
-                except FileNotFoundError:
-                    continue
-                # In the order of names: a running query writes `offsets` before `commits`, so what is seen of it fits together.
-                for entry in entries:
-                    path = f"{folder}/{entry.name}" if folder else entry.name
-                    if not _is_text(path):
-                        continue  # Spark did not write that
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
-                    elif (file := _file(entry, path)) is not None:
-                        found.append(file)
-                if len(found) > files_max:
-                    return found[:files_max], True
-        return found, False
-
-    def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for path in paths:
-            with saying(f"cannot read {self._root}/{path}"), contextlib.suppress(FileNotFoundError):
-                data = self._read(path, limit)
-                if len(data) <= limit:
-                    found[path] = data
-        return found
-
-    def _read(self, path: str, limit: int) -> bytes:
-        try:
-            descriptor = os.open(self._root / path, _READ)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO):
-                raise FileNotFoundError(path) from error
-            raise
-        with open(descriptor, "rb") as file:
-            return file.read(limit + 1)
-
-    def move(self, path: str, to: str) -> None:
-        source, target = self._root / path, self._root / to
-        with saying(f"cannot set {source} aside"), contextlib.suppress(FileNotFoundError):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source.rename(target)
+    def sync(self) -> None:
+        """Wait until everything written so far survives a power failure."""
 
     def replace(self, path: str, data: bytes) -> None:
-        with saying(f"cannot write {self._root}/{path}"):
-            write_atomically(self._root / path, data, mode=0o644)
+        """Replace a file atomically and durably. Its folder must exist."""
 
-    def remove(self, path: str) -> None:
-        with saying(f"cannot remove {self._root}/{path}"):
-            (self._root / path).unlink(missing_ok=True)
+    def move(self, path: str, to: str) -> None:
+        """Move a file to an unused path, creating its folders. Do nothing if the file does not exist."""
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file if it exists."""
+
+    def remove_tree(self) -> None:
+        """Remove the root and everything below it, if it exists."""
+
+    def subtree(self, *names: str) -> "Files":
+        """Return the files below a folder of the root."""
 
 
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def open_files(location: Location) -> Files:
+    """Return the files below a location. Loads pyarrow unless the location is a directory."""
+    if location.is_directory:
+        return LocalFiles(Path(location.path))
+    from holdfast.storage.filesystem.remote_files import RemoteFiles
 
-
-def _file(entry: "os.DirEntry[str]", path: str) -> File | None:
-    try:
-        found = entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return File(path, found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
+    return RemoteFiles(location)

@@ -1,4 +1,4 @@
-"""One folder of the storage: what blobs and claims need of a file system, and no more."""
+"""One flat folder of the storage, as blobs and claims use it."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -7,51 +7,51 @@ from typing import NamedTuple, Protocol
 from holdfast.storage.digest import ReadInto, Write
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     name: str
     size: int
     modified_wall_s: float
-    """By the clock of whoever keeps the file."""
+    """Modification time, by the clock of the file system or store."""
     is_file: bool
-    """A plain file, and no link or anything else."""
+    """True for a plain file, False for links, directories and pipes."""
 
 
 class Folder(Protocol):
-    """Names are single segments that the caller has checked. Raises Unavailable, and what each method says."""
+    """Files in one folder. Names are single path segments that the caller has checked. Every method raises Unavailable."""
 
-    shown: str
-    """For people."""
+    display_name: str
+    """Location of the folder, for messages."""
     trusts_size: bool
-    """Whether the right size means the right content, because the store shows only whole files and checks them itself."""
+    """True if a file of the right size has the right content: the store publishes only complete files and verifies them."""
 
-    def entries(self) -> Iterator[Entry]: ...
+    def entries(self) -> Iterator[FolderEntry]: ...
 
-    def stat(self, name: str) -> Entry | None: ...
+    def stat(self, name: str) -> FolderEntry | None: ...
 
-    def reading(self, name: str) -> contextlib.AbstractContextManager[ReadInto | None]:
-        """None if there is no such file. Raises Unreadable for what is no file."""
+    def open_reader(self, name: str) -> contextlib.AbstractContextManager[ReadInto | None]:
+        """Open a file for reading; the value is None if it does not exist. Raises NotAFile."""
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """The same, at once; no more than the limit and one byte."""
+        """Return at most `limit` + 1 bytes of a file, or None if it does not exist. Raises NotAFile."""
 
-    def writing(self, name: str) -> contextlib.AbstractContextManager[Write]:
-        """Appears whole, and in place of what was there, when the block is left; not at all if it is left by an exception."""
+    def open_writer(self, name: str) -> contextlib.AbstractContextManager[Write]:
+        """Write a file that atomically replaces an existing one when the block ends, and is discarded on an exception."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """False if it is there already, or somebody else is creating it at this moment. Never replaces anything."""
+        """Create a file. Return False if it exists or another writer is creating it. Never replaces a file."""
 
     def renew(self, name: str) -> bool:
-        """Make it look new to a sweeper. False: write it again instead."""
+        """Protect a file from garbage collection by setting its modification time. Return False if it must be written again."""
 
     def remove(self, name: str) -> None:
-        """Gone afterwards, whether or not it was there."""
+        """Remove a file if it exists."""
 
-    def retire(self, name: str, before_wall_s: float) -> bool:
-        """Remove it if it is still not renewed since then; says whether it did."""
+    def remove_if_older(self, name: str, before_wall_s: float) -> bool:
+        """Remove a file that was modified before `before_wall_s`. Return True if it was removed."""
 
-    def tidy(self, before_wall_s: float) -> None:
-        """Remove what crashes left behind before then."""
+    def remove_leftovers(self, before_wall_s: float) -> None:
+        """Remove temporary files of crashed writers that were modified before `before_wall_s`."""
 
 
 OpenFolder = Callable[[bool], contextlib.AbstractContextManager[Folder]]
-"""Opens the folder; with True, it is made if it is not there. Raises FolderMissing."""
+"""Function that opens a folder. Its argument says whether to create a missing folder. Raises FolderMissing."""

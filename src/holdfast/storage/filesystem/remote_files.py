@@ -1,80 +1,147 @@
-"""The same through pyarrow. Only loaded in processes that may load it."""
+"""`Files` in a store that pyarrow reaches. Only for processes that may load pyarrow."""
 
 import concurrent.futures
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.checkpoint.file_tree import File
 from holdfast.errors import Refused
-from holdfast.storage.filesystem.remote_folder import Progress, reached, saying
+from holdfast.storage.digest import ReadInto, Write
+from holdfast.storage.filesystem.os_errors import first_line, os_errors_as_unavailable
+from holdfast.storage.filesystem.remote_folder import OBJECT_STORES, READ_AHEAD_BYTES, TransferProgress, connect
 from holdfast.storage.location import Location
 
-AT_ONCE = 16
-"""Files that are read at the same time: each costs a round trip."""
+READ_THREADS = 16
+"""Files read at the same time. Each read costs a round trip."""
 
 
 class RemoteFiles:
-    """A store that is not a local disk checks what it keeps by itself, so little of the state is read."""
+    """Files below a location. The store verifies its own data, so only a little state is read to check it."""
 
     read_bytes_max = 16 << 20
 
     def __init__(self, location: Location) -> None:
-        self.shown = location.shown
-        with saying(f"cannot reach {self.shown}"):
+        self._location = location
+        self.display_name = location.display_name
+        with os_errors_as_unavailable(f"cannot reach {self.display_name}"):
             try:
-                self._files, self._path = reached(location)
+                self._files, self._path = connect(location)
             except ImportError as error:
-                raise Refused(f"{self.shown} needs pyarrow, which cannot be loaded ({error})") from error
+                raise Refused(f"{self.display_name} needs pyarrow, which cannot be loaded ({error})") from error
             except ValueError as error:
-                raise Refused(f"{self.shown} cannot be used as a location: {error}") from error
+                raise Refused(f"{self.display_name} cannot be used as a location: {first_line(error)}") from error
 
-    def walk(self, files_max: int, *, below: str = "") -> tuple[list[File], bool]:
-        from pyarrow.fs import FileSelector, FileType  # type: ignore[import-untyped,unused-ignore]
+    def walk(self, files_max: int | None = None, *, below: str = "") -> tuple[list[File], bool]:
+        from pyarrow.fs import FileType  # type: ignore[import-untyped,unused-ignore]
 
-        with saying(f"cannot list {self.shown}"):
-            place = f"{self._path}/{below}" if below else self._path
-            infos = self._files.get_file_info(FileSelector(place, allow_not_found=True, recursive=True))
-        Progress.report()
+        infos = self._list(f"{self._path}/{below}" if below else self._path, recursive=True)
         found = [self._file(info) for info in infos if info.type == FileType.File]
-        return found[:files_max], len(found) > files_max
+        return found[:files_max], files_max is not None and len(found) > files_max
+
+    def list_folders(self) -> list[str]:
+        return sorted(info.base_name for info in self._list(self._path, recursive=False) if not info.is_file)
+
+    def _list(self, path: str, *, recursive: bool) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        with os_errors_as_unavailable(f"cannot list {self.display_name}"):
+            infos: list[Any] = self._files.get_file_info(FileSelector(path, recursive=recursive, allow_not_found=True))
+        TransferProgress.report()
+        return infos
 
     def _file(self, info: Any) -> File:
         path = info.path.removeprefix(self._path).lstrip("/")
         return File(path, info.size or 0, info.mtime_ns / 1e9 if info.mtime_ns else 0.0)
 
-    def read(self, paths: Iterable[str], limit: int) -> dict[str, bytes]:
-        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            read = dict(zip(asked := list(paths), pool.map(lambda path: self._read(path, limit), asked), strict=True))
-        return {path: data for path, data in read.items() if data is not None and len(data) <= limit}
-
-    def _read(self, path: str, limit: int) -> bytes | None:
-        with saying(f"cannot read {self.shown}/{path}"):
+    def read_files(self, paths: Iterable[str], bytes_max: int) -> dict[str, bytes]:
+        def read(path: str) -> bytes | None:
             try:
-                with self._files.open_input_stream(f"{self._path}/{path}") as stream:
-                    data = bytes(stream.read(limit + 1))
+                return self._read(path, bytes_max + 1)
             except FileNotFoundError:
                 return None
-        Progress.report()
+
+        wanted = list(paths)
+        with concurrent.futures.ThreadPoolExecutor(READ_THREADS) as pool:
+            contents = dict(zip(wanted, pool.map(read, wanted), strict=True))
+        return {path: data for path, data in contents.items() if data is not None and len(data) <= bytes_max}
+
+    def read(self, path: str) -> bytes:
+        return self._read(path, None)
+
+    def _read(self, path: str, size: int | None) -> bytes:
+        with self._open(path) as stream, os_errors_as_unavailable(f"cannot read {self.display_name}/{path}"):
+            data = bytes(stream.read(size))
+        TransferProgress.report()
         return data
 
+    @contextlib.contextmanager
+    def open_reader(self, path: str) -> Iterator[ReadInto]:
+        with self._open(path, buffer_size=READ_AHEAD_BYTES) as stream:
+
+            def read_into(buffer: memoryview) -> int:
+                with os_errors_as_unavailable(f"cannot read {self.display_name}/{path}"):
+                    count = int(stream.readinto(buffer))
+                TransferProgress.report()
+                return count
+
+            yield read_into
+
+    def _open(self, path: str, **options: int) -> Any:
+        with os_errors_as_unavailable(f"cannot read {self.display_name}/{path}"):
+            try:
+                return self._files.open_input_stream(f"{self._path}/{path}", **options)
+            except FileNotFoundError:
+                pass
+        raise FileNotFoundError(f"{self.display_name}/{path}")
+
+    @contextlib.contextmanager
+    def open_writer(self, path: str) -> Iterator[Write]:
+        target = f"{self._path}/{path}"
+        action = f"cannot write {self.display_name}/{path}"
+        with os_errors_as_unavailable(action):
+            if self._files.type_name not in OBJECT_STORES:
+                self._files.create_dir(target.rpartition("/")[0], recursive=True)
+            stream = self._files.open_output_stream(target)
+
+        def write(data: memoryview) -> None:
+            with os_errors_as_unavailable(action):
+                stream.write(data)
+            TransferProgress.report()
+
+        with os_errors_as_unavailable(action), stream:  # closing the stream completes the write
+            yield write
+
+    def sync(self) -> None:
+        """Do nothing: closing a stream waits until the store has the data."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        action = f"cannot write {self.display_name}/{path}"
+        with os_errors_as_unavailable(action), self._files.open_output_stream(f"{self._path}/{path}") as stream:
+            stream.write(data)  # the store publishes the object when the stream is closed
+        TransferProgress.report()
+
     def move(self, path: str, to: str) -> None:
-        """An object store copies and then removes: a crash in between leaves both, and the next attempt does it again."""
+        """Move a file. An object store copies and then removes; after a crash in between, repeating the move is safe."""
         from pyarrow.fs import FileType
 
         source, target = f"{self._path}/{path}", f"{self._path}/{to}"
-        with saying(f"cannot set {self.shown}/{path} aside"):
+        with os_errors_as_unavailable(f"cannot move {self.display_name}/{path} to {self.display_name}/{to}"):
             if self._files.get_file_info(source).type == FileType.NotFound:
                 return
             self._files.create_dir(target.rpartition("/")[0], recursive=True)
             self._files.move(source, target)
 
-    def replace(self, path: str, data: bytes) -> None:
-        """An object is there as a whole when it is closed."""
-        with saying(f"cannot write {self.shown}/{path}"), self._files.open_output_stream(f"{self._path}/{path}") as stream:
-            stream.write(data)
-        Progress.report()
-
-    def remove(self, path: str) -> None:
-        with saying(f"cannot remove {self.shown}/{path}"), contextlib.suppress(FileNotFoundError):
+    def remove_file(self, path: str) -> None:
+        with os_errors_as_unavailable(f"cannot remove {self.display_name}/{path}"), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(f"{self._path}/{path}")
+
+    def remove_tree(self) -> None:
+        from pyarrow.fs import FileType
+
+        with os_errors_as_unavailable(f"cannot remove {self.display_name}"):
+            if self._files.get_file_info(self._path).type != FileType.NotFound:
+                self._files.delete_dir(self._path)
+
+    def subtree(self, *names: str) -> "RemoteFiles":
+        return RemoteFiles(self._location.join(*names))

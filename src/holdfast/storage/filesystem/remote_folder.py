@@ -1,9 +1,9 @@
-"""A folder in anything that pyarrow reaches. Only for processes that end soon: see `apart.py`.
+"""`Folder` in a store that pyarrow reaches. Only for short-lived processes (see `subprocess_call`).
 
-Object stores publish an object when it is complete, so there a plain write is whole or nothing. pyarrow completes it even when
-a stream is only dropped, for example by an exception: a torn upload would appear under the right name. Streams that were not
-finished are therefore kept until the process ends, which forgets them. (The store may keep the parts: give the bucket a rule
-that aborts incomplete uploads.) File systems like HDFS show files that are being written: there a temporary name is renamed.
+An object store publishes an object when its upload completes, so a plain write is atomic. pyarrow also completes the upload
+when a stream is garbage-collected, for example after an exception, which would publish a partial object. Unfinished streams
+are therefore referenced until the process ends. The store may keep their parts: configure the bucket to abort incomplete
+uploads. File systems such as HDFS show partially written files, so there a file is written under a temporary name and renamed.
 """
 
 import contextlib
@@ -15,19 +15,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
-from holdfast.errors import Refused, Unavailable
+from holdfast.errors import Refused
 from holdfast.storage.digest import ReadInto, Write
-from holdfast.storage.filesystem.folder import Entry
+from holdfast.storage.filesystem.folder import FolderEntry
+from holdfast.storage.filesystem.os_errors import first_line, os_errors_as_unavailable
 from holdfast.storage.location import Location
-from holdfast.storage.storage_errors import FolderMissing, Unreadable
+from holdfast.storage.storage_errors import FolderMissing, NotAFile
 
 OBJECT_STORES = ("s3", "gcs", "abfs")
 RENEW_AFTER_S = 3600.0
-"""An object cannot be touched, only written again. One that is younger than this is far enough from being swept."""
+"""Age in seconds above which an object is written again: its modification time cannot be set. See `BLOB_GRACE_S`."""
 READ_AHEAD_BYTES = 8 << 20
 REQUEST_S, CONNECT_S = 15.0, 5.0
 _CANDIDATE = ".candidate-"
-_PAUSES_S = (0.0, 0.5, 1.0, 2.0)
+_CREATE_PAUSES_S = (0.0, 0.5, 1.0, 2.0)
 _TEMPORARY = ".holdfast-"
 _S3_OPTIONS: dict[str, Callable[[str], Any]] = {
     "region": str,
@@ -38,46 +39,49 @@ _S3_OPTIONS: dict[str, Callable[[str], Any]] = {
     "allow_bucket_deletion": lambda text: text.lower() in ("1", "true"),
 }
 _unfinished: list[Any] = []
+"""Output streams that were not closed, kept alive until the process ends."""
 
 
-def _unseen() -> None:
+def _ignore() -> None:
     pass
 
 
-class Progress:
-    """Called whenever some bytes have moved, so that whoever waits for this process can tell slow from stuck."""
+class TransferProgress:
+    """Callback after each transferred chunk. It lets the parent process distinguish a slow call from a stuck one."""
 
-    report: Callable[[], None] = staticmethod(_unseen)
+    report: Callable[[], None] = staticmethod(_ignore)
 
 
 class RemoteFolder:
+    """Folder in a store. `wall` returns the current time in seconds since the epoch."""
+
     trusts_size = True
 
-    def __init__(self, files: Any, path: str, shown: str, *, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, files: Any, path: str, display_name: str, *, wall: Callable[[], float] = time.time) -> None:
         self._files = files
         self._wall = wall
         self._path = path
         self._is_object_store = files.type_name in OBJECT_STORES
-        self.shown = shown
+        self.display_name = display_name
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[FolderEntry]:
         from pyarrow.fs import FileSelector  # type: ignore[import-untyped,unused-ignore]
 
-        with saying(f"cannot list {self.shown}"):
-            found = self._files.get_file_info(FileSelector(self._path, allow_not_found=True))
-        return (entry for info in found if (entry := _entry(info)) is not None)
+        with os_errors_as_unavailable(f"cannot list {self.display_name}"):
+            infos = self._files.get_file_info(FileSelector(self._path, allow_not_found=True))
+        return (entry for info in infos if (entry := _entry(info)) is not None)
 
-    def stat(self, name: str) -> Entry | None:
-        with saying(f"cannot look at {self.shown}/{name}"):
+    def stat(self, name: str) -> FolderEntry | None:
+        with os_errors_as_unavailable(f"cannot read the attributes of {self.display_name}/{name}"):
             return _entry(self._files.get_file_info(self._at(name)))
 
     @contextlib.contextmanager
-    def reading(self, name: str) -> Iterator[ReadInto | None]:
+    def open_reader(self, name: str) -> Iterator[ReadInto | None]:
         entry = self.stat(name)
         if entry is not None and not entry.is_file:
-            raise Unreadable(f"{self.shown}/{name} is not a file")
-        what = f"cannot read {self.shown}/{name}"
-        with saying(what):
+            raise NotAFile(f"{self.display_name}/{name} is not a file")
+        action = f"cannot read {self.display_name}/{name}"
+        with os_errors_as_unavailable(action):
             try:
                 stream = self._files.open_input_stream(self._at(name), buffer_size=READ_AHEAD_BYTES) if entry else None
             except FileNotFoundError:
@@ -87,16 +91,16 @@ class RemoteFolder:
             return
 
         def read_into(buffer: memoryview) -> int:
-            with saying(what):
+            with os_errors_as_unavailable(action):
                 count = int(stream.readinto(buffer))
-            Progress.report()
+            TransferProgress.report()
             return count
 
         with stream:
             yield read_into
 
     def read(self, name: str, limit: int) -> bytes | None:
-        with self.reading(name) as read_into:
+        with self.open_reader(name) as read_into:
             if read_into is None:
                 return None
             buffer = memoryview(bytearray(limit + 1))
@@ -106,47 +110,47 @@ class RemoteFolder:
             return bytes(buffer[:filled])
 
     @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[Write]:
-        what = f"cannot write to {self.shown}"
+    def open_writer(self, name: str) -> Iterator[Write]:
+        action = f"cannot write to {self.display_name}"
         target = self._at(name) if self._is_object_store else self._at(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
-        with saying(what):
+        with os_errors_as_unavailable(action):
             stream = self._files.open_output_stream(target)
         _unfinished.append(stream)
 
-        def write(piece: memoryview) -> None:
-            with saying(what):
-                stream.write(piece)
-            Progress.report()
+        def write(data: memoryview) -> None:
+            with os_errors_as_unavailable(action):
+                stream.write(data)
+            TransferProgress.report()
 
         yield write
-        with saying(what):
+        with os_errors_as_unavailable(action):
             stream.close()
             if not self._is_object_store:
                 self._publish(target, name)
         _unfinished.remove(stream)
 
     def _publish(self, temporary: str, name: str) -> None:
-        """HDFS does not rename over a file that is there."""
+        """Rename a temporary file. HDFS does not rename over an existing file, so remove that first."""
         with contextlib.suppress(FileNotFoundError):
             self._files.delete_file(self._at(name))
         self._files.move(temporary, self._at(name))
 
     def create(self, name: str, data: bytes) -> bool:
-        """pyarrow has no write that fails if the object is there, so creating is in three steps, each under a name of its own.
+        """Create a file exclusively, without the conditional write that pyarrow lacks.
 
-        Stand as a candidate; look; create. Whoever sees the file or another candidate withdraws. Of two that stand at the same
-        time at least the one who looks last sees the other, so that at most one creates, provided that the store shows
-        what was written to everybody at once, as S3, GCS, Azure and HDFS do. Both may withdraw; then they try again after
-        different times. A candidate that was killed in between uses up the name, except for itself.
+        A writer first creates a candidate object, then lists the folder, then creates the file. It withdraws if it sees the
+        file or another candidate. Of two concurrent writers, the one that lists last sees the other, so at most one creates
+        the file. This requires a store with read-after-write consistency: S3, GCS, Azure and HDFS have it. Both writers may
+        withdraw; they then retry after random pauses. The candidate of a killed writer blocks the name for every other writer.
         """
         candidate = f"{name}{_CANDIDATE}{hashlib.sha256(data).hexdigest()[:16]}"
-        for pause_s in _PAUSES_S:
+        for pause_s in _CREATE_PAUSES_S:
             time.sleep(pause_s * random.random())
             if self.stat(name) is not None:
                 return False
             self._write(candidate, data)
             rivals = [entry.name for entry in self.entries() if entry.name.startswith(f"{name}{_CANDIDATE}")]
-            # Looked for after the list was made: a rival that is not in it any more has created the file by then.
+            # This check follows the listing: a rival that is no longer listed has created the file by now.
             if rivals == [candidate] and self.stat(name) is None:
                 self._write(name, data)
                 self.remove(candidate)
@@ -155,26 +159,29 @@ class RemoteFolder:
         return False
 
     def _write(self, name: str, data: bytes) -> None:
-        with self.writing(name) as write:
+        with self.open_writer(name) as write:
             write(memoryview(data))
 
     def renew(self, name: str) -> bool:
-        """HDFS could only be renewed by removing the file for a moment; there, `ensure` after the submission has to do."""
+        """Return True for a young object. Also for any file of HDFS, which cannot be renewed without removing it briefly.
+
+        There, `Storage.ensure_stored` after the submission protects the blob.
+        """
         entry = self.stat(name)
         return entry is not None and (not self._is_object_store or self._wall() - entry.modified_wall_s < RENEW_AFTER_S)
 
     def remove(self, name: str) -> None:
-        with saying(f"cannot remove {self.shown}/{name}"), contextlib.suppress(FileNotFoundError):
+        with os_errors_as_unavailable(f"cannot remove {self.display_name}/{name}"), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(self._at(name))
 
-    def retire(self, name: str, before_wall_s: float) -> bool:
+    def remove_if_older(self, name: str, before_wall_s: float) -> bool:
         entry = self.stat(name)
         if entry is None or not entry.is_file or entry.modified_wall_s >= before_wall_s:
             return False
         self.remove(name)
         return True
 
-    def tidy(self, before_wall_s: float) -> None:
+    def remove_leftovers(self, before_wall_s: float) -> None:
         for entry in self.entries():
             if (entry.name.startswith(_TEMPORARY) or _CANDIDATE in entry.name) and entry.modified_wall_s < before_wall_s:
                 self.remove(entry.name)
@@ -184,55 +191,45 @@ class RemoteFolder:
 
 
 @contextlib.contextmanager
-def open_remote(location: Location, folder: str, make: bool) -> Iterator[RemoteFolder]:
-    """Nothing has to be made: folders come with their files."""
+def open_remote_folder(location: Location, folder: str, make: bool) -> Iterator[RemoteFolder]:
+    """Open a folder of a location. Folders need not be created: they exist as soon as a file does."""
     try:
         from pyarrow.fs import FileType
     except ImportError as error:
-        raise Refused(f"{location.shown} needs pyarrow, which cannot be loaded ({error}): install holdfast[remote]") from error
-    with saying(f"cannot reach {location.shown}"):
+        raise Refused(
+            f"{location.display_name} needs pyarrow, which cannot be loaded ({error}): install holdfast[remote]"
+        ) from error
+    with os_errors_as_unavailable(f"cannot reach {location.display_name}"):
         try:
-            files, path = reached(location.joined(folder))
+            files, path = connect(location.join(folder))
         except ValueError as error:
-            raise Refused(f"{location.shown} cannot be used as a location: {_first_line(error)}") from error
+            raise Refused(f"{location.display_name} cannot be used as a location: {first_line(error)}") from error
         if not make and files.get_file_info(path).type == FileType.NotFound:
-            raise FolderMissing(location.shown)
-    yield RemoteFolder(files, path, f"{location.shown}/{folder}")
+            raise FolderMissing(location.display_name)
+    yield RemoteFolder(files, path, f"{location.display_name}/{folder}")
 
 
-def reached(location: Location) -> tuple[Any, str]:
-    """As pyarrow reads the URI. For S3 with two settings that a URI has no words for.
+def connect(location: Location) -> tuple[Any, str]:
+    """Return pyarrow's file system and path for a location. Raises ValueError, ImportError and OSError.
 
-    By default its writes return at once and pile up in memory, so that nobody can tell a slow upload from a stuck one; and
-    a request is given up after three seconds of silence, which a busy server needs at times.
+    S3 gets two settings that a URI cannot express. Background writes are off: they would pile up in memory and hide whether
+    an upload makes progress. Timeouts are longer than the default of 3 s, which a busy server sometimes exceeds.
     """
     from pyarrow.fs import FileSystem, S3FileSystem
 
     files, path = FileSystem.from_uri(str(location))
-    asked = dict(parse_qsl(location.query))
-    if files.type_name != "s3" or not asked.keys() <= _S3_OPTIONS.keys():
+    parameters = dict(parse_qsl(location.query))
+    if files.type_name != "s3" or not parameters.keys() <= _S3_OPTIONS.keys():
         return files, path
-    options = {name: _S3_OPTIONS[name](value) for name, value in asked.items()}
+    options = {name: _S3_OPTIONS[name](value) for name, value in parameters.items()}
     options |= {"region": files.region, "background_writes": False, "request_timeout": REQUEST_S, "connect_timeout": CONNECT_S}
     return S3FileSystem(**options), path
 
 
-def _entry(info: Any) -> Entry | None:
+def _entry(info: Any) -> FolderEntry | None:
     from pyarrow.fs import FileType
 
     if info.type == FileType.NotFound:
         return None
     modified_wall_s = info.mtime_ns / 1e9 if info.mtime_ns else 0.0
-    return Entry(info.base_name, info.size or 0, modified_wall_s, info.type == FileType.File)
-
-
-@contextlib.contextmanager
-def saying(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Unavailable(f"{what}: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return FolderEntry(info.base_name, info.size or 0, modified_wall_s, info.type == FileType.File)

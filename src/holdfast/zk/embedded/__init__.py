@@ -1,13 +1,13 @@
-"""Real ZooKeeper servers on this machine, started from the jars that PySpark ships.
+"""Real ZooKeeper servers on this machine, started from PySpark's jars.
 
-Owns: finding Java and the jars, the servers' files and ports, their processes, and the faults that tests give them.
-Never does: speak for a client, listen beyond loopback, or leave a server behind when its owner is gone.
+Finds Java and the jars, writes the servers' files, chooses their ports, runs their processes and injects faults for tests.
+The servers listen on loopback only, and end when the process that started them ends.
 """
 
-from holdfast.zk.embedded.configuration import ServerTls, Settings
-from holdfast.zk.embedded.ensemble import Ensemble
+from holdfast.zk.embedded.configuration import ServerSettings, ServerTls
+from holdfast.zk.embedded.ensemble import EmbeddedEnsemble
+from holdfast.zk.embedded.parent_death_signal import with_parent_death_signal
 from holdfast.zk.embedded.ports import Ports
-from holdfast.zk.embedded.server import Server
-from holdfast.zk.embedded.tethered_process import tethered
+from holdfast.zk.embedded.server import ZooKeeperServer
 
-__all__ = ["Ensemble", "Ports", "Server", "ServerTls", "Settings", "tethered"]
+__all__ = ["EmbeddedEnsemble", "Ports", "ServerSettings", "ServerTls", "ZooKeeperServer", "with_parent_death_signal"]

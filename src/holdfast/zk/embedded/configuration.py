@@ -1,4 +1,4 @@
-"""What a server's files say. Pure: settings in, text out."""
+"""Contents of a server's configuration files. Pure."""
 
 import ssl
 from collections.abc import Mapping
@@ -16,59 +16,59 @@ DATA_NAME = "data"
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """TLS on the client side of a server: it shows its certificate, and requires one of every client."""
+    """TLS for client connections. The server requires a certificate from every client."""
 
     key_store: Path
-    """PEM: the server's private key, in PKCS #8, and its certificate chain."""
+    """PEM file with the server's private key (PKCS #8) and its certificate chain."""
     trust_store: Path
-    """PEM: the authorities whose clients may connect."""
+    """PEM file with the certificate authorities that sign client certificates."""
     plain_port: bool = False
-    """Listen without TLS as well. For tests: it lets everyone on this machine in."""
+    """Listen on a port without TLS too. For tests: every user of this machine can connect."""
 
     def check(self) -> None:
-        """Refuse files that ZooKeeper cannot read: it would start, look healthy, and drop every client."""
-        for file, mark, remedy in (
+        """Raise Refused for files that ZooKeeper cannot use. ZooKeeper would start, look healthy and drop every client."""
+        for file, marker, remedy in (
             (self.key_store, "-----BEGIN PRIVATE KEY-----", "convert it with: openssl pkcs8 -topk8 -nocrypt"),
             (self.key_store, "-----BEGIN CERTIFICATE-----", "append the server's certificate chain to it"),
-            (self.trust_store, "-----BEGIN CERTIFICATE-----", "it must hold the authorities' certificates"),
+            (self.trust_store, "-----BEGIN CERTIFICATE-----", "add the certificates of the authorities"),
         ):
             try:
-                found = mark in file.read_text(encoding="ascii", errors="replace")
+                has_marker = marker in file.read_text(encoding="ascii", errors="replace")
             except OSError as error:
-                raise Refused(f"the TLS file {file} cannot be read: {error.strerror}") from error
-            if not found:
-                raise Refused(f"the TLS file {file} has no {mark.strip('-')}: {remedy}")
+                raise Refused(f"cannot read the TLS file {file}: {error.strerror}") from error
+            if not has_marker:
+                raise Refused(f"the TLS file {file} has no {marker.strip('-')}: {remedy}")
 
     def context(self) -> ssl.SSLContext:
-        """For asking the server about its health: its own certificate also serves as a client's."""
+        """Return the context for health queries. They use the server's certificate as the client certificate."""
         return Tls(ca=self.trust_store, certificate=self.key_store, check_hostname=False).context()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServerSettings:
     tick_ms: int = 1000
     init_limit_ticks: int = 10
     sync_limit_ticks: int = 5
     heap_mb: int = 128
     tls: ServerTls | None = None
     faults: bool = False
-    """Whether the disk can be stalled. Needs a C compiler."""
+    """Allow `stall_disk`. Needs a C compiler."""
     extra: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """More lines of zoo.cfg. They win over everything else."""
+    """Additional zoo.cfg settings. They override all others."""
 
     @property
     def has_plain_port(self) -> bool:
         return self.tls is None or self.tls.plain_port
 
 
-def zoo_cfg(id: int, members: Mapping[int, Ports], settings: Settings) -> str:
-    """The server's zoo.cfg. Its directories are relative to where the server runs: Java would misread some names."""
+def zoo_cfg(id: int, members: Mapping[int, Ports], settings: ServerSettings) -> str:
+    """Return the server's zoo.cfg. Its paths are relative to the working directory, because Java misreads some path names."""
     lines = {
         "dataDir": f"./{DATA_NAME}",
         "tickTime": str(settings.tick_ms),
         "initLimit": str(settings.init_limit_ticks),
         "syncLimit": str(settings.sync_limit_ticks),
-        # The default of 60 connections an address counts everyone on this machine as one.
+        # No limit: the default is 60 connections per address, and all clients on this machine share one address.
         "maxClientCnxns": "0",
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "srvr,mntr,ruok,conf",
@@ -81,7 +81,7 @@ def zoo_cfg(id: int, members: Mapping[int, Ports], settings: Settings) -> str:
         lines |= _tls_lines(members[id], settings.tls)
     if len(members) > 1:
         lines |= {f"server.{n}": f"{LOOPBACK}:{ports.quorum}:{ports.election}" for n, ports in sorted(members.items())}
-    return as_properties(lines | dict(settings.extra))
+    return format_properties(lines | dict(settings.extra))
 
 
 def _tls_lines(ports: Ports, tls: ServerTls) -> dict[str, str]:
@@ -97,12 +97,12 @@ def _tls_lines(ports: Ports, tls: ServerTls) -> dict[str, str]:
     }
 
 
-def log4j2(id: int) -> str:
-    """Logs to one file in the shape of ZooKeeper's own default, which log readers know, and never more than 40 MB.
+def log4j2_properties(id: int) -> str:
+    """Return the log4j2 configuration: one log in ZooKeeper's default format, at most 40 MB including rotated files.
 
-    The id is written out: log4j would lose it in the threads that ZooKeeper starts.
+    The server id is a literal in the pattern, because log4j loses the context value in ZooKeeper's threads.
     """
-    return as_properties(
+    return format_properties(
         {
             "status": "error",
             "appender.file.type": "RollingFile",
@@ -122,25 +122,25 @@ def log4j2(id: int) -> str:
     )
 
 
-def as_properties(lines: Mapping[str, str]) -> str:
-    """A Java properties file, with everything escaped that Java would read as something else."""
-    return "".join(f"{_key(key)}={_value(value)}\n" for key, value in lines.items())
+def format_properties(lines: Mapping[str, str]) -> str:
+    """Return the settings as a Java properties file, escaped."""
+    return "".join(f"{_check_key(key)}={_escape_value(value)}\n" for key, value in lines.items())
 
 
-def _key(key: str) -> str:
-    if not key or not key.isascii() or not key.isprintable() or any(mark in key for mark in " =:#!\\"):
-        raise Refused(f"'{key}' is not the name of a ZooKeeper setting")
+def _check_key(key: str) -> str:
+    if not key or not key.isascii() or not key.isprintable() or any(character in key for character in " =:#!\\"):
+        raise Refused(f"'{key}' is not a valid name of a ZooKeeper setting")
     return key
 
 
-def _value(value: str) -> str:
+def _escape_value(value: str) -> str:
     escaped: list[str] = []
-    for place, letter in enumerate(value):
-        if letter == "\\" or (letter == " " and place == 0):
-            escaped.append("\\" + letter)
-        elif letter.isascii() and letter.isprintable():
-            escaped.append(letter)
+    for index, character in enumerate(value):
+        if character == "\\" or (character == " " and index == 0):
+            escaped.append("\\" + character)
+        elif character.isascii() and character.isprintable():
+            escaped.append(character)
         else:
-            units = letter.encode("utf-16-be")
+            units = character.encode("utf-16-be")
             escaped += [f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)]
     return "".join(escaped)

@@ -1,4 +1,4 @@
-"""The lock on a server's directory, held by the server's own process for as long as it lives."""
+"""Lock on a server's directory, held for the lifetime of the server process."""
 
 import fcntl
 import os
@@ -6,22 +6,24 @@ import time
 from pathlib import Path
 
 WAIT_S = 3.0
-"""How long to wait for a server whose owner died a moment ago."""
+"""Time to wait for a server that is ending because its owner has just died."""
 POLL_S = 0.02
 
 
-class Claim:
-    """Held through an open file that the server inherits: the kernel gives it up when both it and its owner are gone.
+class DirectoryLock:
+    """Exclusive file lock that the server process inherits.
 
-    Nothing else keeps two ZooKeeper servers from writing the same data; ZooKeeper itself does not.
+    The kernel releases it when both the owner and the server have ended.
+
+    ZooKeeper itself does not prevent two servers from writing to the same data directory.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._file: int | None = None
 
-    def take(self) -> bool:
-        """Whether this process holds it now, or did already. Raises OSError if the directory cannot be used."""
+    def acquire(self) -> bool:
+        """Acquire the lock, and return False if another process holds it. Raises OSError if the directory is unusable."""
         if self._file is not None:
             return True
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,11 +41,11 @@ class Claim:
                 self._file = file
                 return True
 
-    def inherited(self) -> tuple[int, ...]:
-        """What a child must be started with to hold it too."""
+    def inheritable_fds(self) -> tuple[int, ...]:
+        """Return the file descriptors that a child process must inherit to hold the lock too."""
         return () if self._file is None else (self._file,)
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None

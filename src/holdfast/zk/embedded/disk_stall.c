@@ -1,4 +1,4 @@
-/* Preloaded into a ZooKeeper server: while the file named by HOLDFAST_DISK_STALL exists, nothing reaches the disk. */
+/* Preloaded into a ZooKeeper server: fsync and fdatasync block while the file named by HOLDFAST_DISK_STALL exists. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -7,9 +7,9 @@
 
 static void wait_for_disk(void) {
     const char *stall = getenv("HOLDFAST_DISK_STALL");
-    const struct timespec moment = {0, 5 * 1000 * 1000};
+    const struct timespec poll_interval = {0, 5 * 1000 * 1000};
     while (stall && access(stall, F_OK) == 0)
-        nanosleep(&moment, NULL);
+        nanosleep(&poll_interval, NULL);
 }
 
 int fsync(int fd) { wait_for_disk(); return (int)syscall(SYS_fsync, fd); }

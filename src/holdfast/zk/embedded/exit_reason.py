@@ -1,4 +1,4 @@
-"""Why a server ended, in one sentence, from what it left behind. Pure."""
+"""Find the reason why a server process ended, from its log and exit code. Pure."""
 
 import re
 import signal
@@ -16,39 +16,42 @@ _DISK = re.compile(
 
 @dataclass(slots=True)
 class _Record:
-    """One entry of the log: its first line, and below it the trace of what caused it."""
+    """One log record: its first line and the stack trace below it."""
 
     level: str
     text: str
     trace: list[str] = field(default_factory=list)
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
+        """The text with its root cause."""
         causes = [line for line in self.trace if line and not line.startswith(("\t", " "))]
-        # The last cause is the deepest one, and says most.
         return ": ".join([self.text, *(line.removeprefix("Caused by: ").strip() for line in causes[-1:])])
 
 
 def explain_exit(*, log: str, console: str, exit_code: int, directory: str) -> str:
-    """One sentence from the log of the server's last run, what it printed, and how it ended (negative for a signal)."""
-    if ender := _ending_signal(exit_code):
-        return f"it was ended by {ender}"
-    records = _records(log)
+    """Return the reason of the exit as one clause, which refers to the server as "it".
+
+    `log` and `console` are the output of the last run. `exit_code` is negative for a signal.
+    """
+    if signal_name := _terminating_signal(exit_code):
+        return f"it was terminated by {signal_name}"
+    records = _parse_records(log)
     if port := _port_in_use(records):
         return f"port {port} on {LOOPBACK} is in use by another program"
-    # "Exiting JVM with code 1" is the last error of every exit, and says nothing.
-    errors = [record.told for record in records if record.level == "ERROR" and "Exiting JVM" not in record.text]
+    # Skip "Exiting JVM with code 1": it is the last error of every exit.
+    errors = [record.message for record in records if record.level == "ERROR" and "Exiting JVM" not in record.text]
     if errors and (disk := _DISK.search(errors[-1])):
         return f"it cannot write to its directory {directory}: {disk[0]}"
     if errors:
-        return f'its log ends with "{errors[-1]}"'
+        return f'the last error in its log is "{errors[-1]}"'
     if printed := [line.strip() for line in console.splitlines() if line.strip() and "Picked up" not in line]:
-        # The first line of what Java prints is the reason, the rest is advice.
+        # Java prints the reason first, then advice.
         return f'it printed "{printed[0]}"'
-    return f"it ended with exit code {exit_code} and left no reason"
+    return f"it ended with exit code {exit_code} and logged no error"
 
 
-def _records(log: str) -> list[_Record]:
+def _parse_records(log: str) -> list[_Record]:
     records: list[_Record] = []
     for line in log.splitlines():
         if header := _HEADER.match(line):
@@ -59,21 +62,21 @@ def _records(log: str) -> list[_Record]:
 
 
 def _port_in_use(records: list[_Record]) -> str:
-    """The error itself does not say which port it is about: the last one that was named before."""
-    named = ""
+    """Return the port of a failed bind, or an empty string. The error lacks the port: use the last one logged before it."""
+    last_port = ""
     for record in records:
         for port in _PORT.finditer(record.text):
-            named = port[1]
-        if record.level == "ERROR" and "BindException" in record.told:
-            return named
+            last_port = port[1]
+        if record.level == "ERROR" and "BindException" in record.message:
+            return last_port
     return ""
 
 
-def _ending_signal(exit_code: int) -> str:
-    # Java catches the signals that ask it to end, and then exits by itself with 128 more than their number.
-    asked = {128 + number: number.name for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+def _terminating_signal(exit_code: int) -> str:
+    # Java handles these signals and exits with 128 plus the signal's number.
+    handled = {128 + number: number.name for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     if exit_code >= 0:
-        return asked.get(exit_code, "")
+        return handled.get(exit_code, "")
     try:
         return signal.Signals(-exit_code).name
     except ValueError:

@@ -1,4 +1,4 @@
-"""The ports of a server on loopback: picked once, remembered, and looked at again before the next start."""
+"""Loopback ports of a server. They are chosen once, stored, and checked again before each start."""
 
 import random
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.errors import Refused
 
 LOOPBACK = "127.0.0.1"
-LOWEST = 10_000
+PORT_MIN = 10_000
 TRIES_MAX = 10_000
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -23,22 +23,22 @@ class Ports:
 
     @classmethod
     def pick(cls, avoid: Iterable[int] = ()) -> "Ports":
-        """Four free ports, none of them in `avoid`."""
-        known = set(avoid)
+        """Choose four free ports that are not in `avoid`. Raises Refused if there are none."""
+        excluded = set(avoid)
         picked: list[int] = []
         for _ in range(4):
-            picked.append(_pick_one(known))
-            known.add(picked[-1])
+            picked.append(_pick_one(excluded))
+            excluded.add(picked[-1])
         return cls(*picked)
 
     def numbers(self) -> tuple[int, ...]:
         return astuple(self)
 
 
-def taken(port: int) -> bool:
-    """Whether a server could not listen there now."""
+def is_port_taken(port: int) -> bool:
+    """Return True if a server cannot listen on this port now."""
     with socket.socket() as probe:
-        # As ZooKeeper does: a connection of an earlier server that is only waiting to be forgotten is no obstacle.
+        # Same option as ZooKeeper: connections of an earlier server in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -47,22 +47,22 @@ def taken(port: int) -> bool:
     return False
 
 
-def _pick_one(known: set[int]) -> int:
-    # Below the ports that the kernel lends to outgoing connections. A server that is down for a moment would find its
-    # port lent to someone else; a client that keeps knocking at it can even be connected to itself there, and hold it.
-    top = _ephemeral_lowest()
-    # Not the shared generator: tests seed that, and two of them at the same time would pick the same ports.
-    dice = random.SystemRandom()
+def _pick_one(excluded: set[int]) -> int:
+    # Stay below the ephemeral ports, which the kernel assigns to outgoing connections. While a server is down, the kernel
+    # could assign its port to another process, or connect a client that retries to itself.
+    limit = _ephemeral_port_min()
+    # Not the global generator: tests seed it, and two concurrent tests would choose the same ports.
+    generator = random.SystemRandom()
     for _ in range(TRIES_MAX):
-        port = dice.randrange(LOWEST, top)
-        if port not in known and not taken(port):
+        port = generator.randrange(PORT_MIN, limit)
+        if port not in excluded and not is_port_taken(port):
             return port
-    raise Refused(f"there is no free port on {LOOPBACK} between {LOWEST} and {top}")
+    raise Refused(f"there is no free port on {LOOPBACK} between {PORT_MIN} and {limit}")
 
 
-def _ephemeral_lowest() -> int:
+def _ephemeral_port_min() -> int:
     try:
         lowest = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except (OSError, ValueError, IndexError):
         return 32_768
-    return lowest if lowest > LOWEST + 1000 else 65_536
+    return lowest if lowest > PORT_MIN + 1000 else 65_536

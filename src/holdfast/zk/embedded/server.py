@@ -1,4 +1,4 @@
-"""One real ZooKeeper server in a directory of its own."""
+"""One ZooKeeper server process, in its own directory."""
 
 import contextlib
 import os
@@ -9,23 +9,23 @@ from pathlib import Path
 
 from holdfast.errors import Conflict, Refused, Unavailable
 from holdfast.zk.embedded import configuration, disk_stall, java
-from holdfast.zk.embedded.directory_lock import Claim
+from holdfast.zk.embedded.directory_lock import DirectoryLock
 from holdfast.zk.embedded.exit_reason import explain_exit
+from holdfast.zk.embedded.parent_death_signal import with_parent_death_signal
 from holdfast.zk.embedded.ports import LOOPBACK, Ports
-from holdfast.zk.embedded.tethered_process import tethered
 from holdfast.zk.session.server_health import ServerHealth, read_health
 
-STOP_S = 5.0
-DEATH_S = 10.0
-"""How long the kernel may take to end a killed process before something is badly wrong."""
-HINT_BYTES_MAX = 256 * 1024
+STOP_TIMEOUT_S = 5.0
+KILL_TIMEOUT_S = 10.0
+"""Time limit for the kernel to end a killed process."""
+LOG_TAIL_BYTES_MAX = 256 * 1024
 
 
-class Server:
-    """Starts, ends and torments one server process. Methods are for the thread that made it.
+class ZooKeeperServer:
+    """Starts and stops one server process, and injects faults. Not thread-safe.
 
-    The server ends with its owner: the kernel kills it, paused or not. `tethered` says why only the main thread may
-    start it. While the process lives it holds a lock on its directory, so that no two servers write the same data.
+    The kernel kills the server when its owner ends, even if it is paused. Therefore only the main thread may start it (see
+    `with_parent_death_signal`). The process holds a lock on its directory, so that no two servers write the same data.
     """
 
     def __init__(
@@ -33,23 +33,23 @@ class Server:
         id: int,
         directory: Path,
         members: Mapping[int, Ports],
-        settings: configuration.Settings,
+        settings: configuration.ServerSettings,
         *,
-        shim_cache: Path | None = None,
+        stall_library_cache: Path | None = None,
     ) -> None:
-        """`members` are the ports of every server of the ensemble, this one's among them; alone, it runs standalone."""
+        """Describe the server without starting it. `members` are the ports of all servers; a single one runs standalone."""
         self.id = id
         self.directory = directory.absolute()
         self.members = members
         self.settings = settings
-        self._shim_cache = shim_cache or self.directory
+        self._stall_library_cache = stall_library_cache or self.directory
         self._process: subprocess.Popen[bytes] | None = None
-        self._claim = Claim(self.directory)
+        self._lock = DirectoryLock(self.directory)
         self._log_start = 0
 
     @property
     def running(self) -> bool:
-        """Whether its process is alive, be it starting, serving or paused."""
+        """True while the process exists: starting, serving or paused."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -58,12 +58,11 @@ class Server:
 
     @property
     def client_port(self) -> int:
-        """Where clients connect: the port with TLS if there is one."""
+        """Port for clients. With TLS it is the secure port."""
         return self.members[self.id].client if self.settings.tls is None else self.members[self.id].secure
 
     @property
-    def ports_used(self) -> tuple[int, ...]:
-        """Every port that this server listens on."""
+    def listening_ports(self) -> tuple[int, ...]:
         ports = self.members[self.id]
         return (
             *((ports.client,) if self.settings.has_plain_port else ()),
@@ -77,36 +76,36 @@ class Server:
 
     @property
     def console(self) -> Path:
-        """What Java printed in the last run, beside the log. Usually empty."""
+        """Output of Java in the last run, apart from the log. Usually empty."""
         return self.directory / "console.log"
 
-    def claim(self) -> None:
-        """Take the directory, or be refused because another server runs on it. Kept until this one is stopped."""
+    def lock_directory(self) -> None:
+        """Lock the directory until the server is stopped. Raises Refused if another server uses it."""
         try:
-            taken = self._claim.take()
+            acquired = self._lock.acquire()
         except OSError as error:
-            raise self._cannot_write(error) from error
-        if not taken:
-            raise Refused(f"another process runs ZooKeeper server {self.id} on {self.directory}: stop that one first")
+            raise self._directory_error(error) from error
+        if not acquired:
+            raise Refused(f"another process is running ZooKeeper server {self.id} in {self.directory}: stop it first")
 
     def start(self) -> None:
-        """Start the process, unless it runs. Does not wait until it serves. A stalled disk is a healthy one again."""
+        """Start the process if it is not running, and end any disk stall. Does not wait until the server serves."""
         if self.running:
             return
         if self.settings.tls is not None:
             self.settings.tls.check()
-        command = tethered(self._command(), signal.SIGKILL)
-        self.claim()
+        command = with_parent_death_signal(self._command(), signal.SIGKILL)
+        self.lock_directory()
         try:
             self._write_files()
-            self.release_disk()
+            self.resume_disk()
             environment = dict(os.environ)
             if self.settings.faults:
-                library = disk_stall.build(self._shim_cache)
-                environment |= disk_stall.preloaded(library, directory=self.directory, stall_file=self._stall_file)
+                library = disk_stall.build_library(self._stall_library_cache)
+                environment |= disk_stall.preload_environment(library, directory=self.directory, stall_file=self._stall_file)
             self._log_start = self.log.stat().st_size if self.log.exists() else 0
             with self.console.open("wb") as console:
-                # A session of its own: Ctrl-C on the owner's terminal is for the owner, which then stops its servers.
+                # A new session: Ctrl-C on the terminal must reach only the owner, which then stops its servers.
                 self._process = subprocess.Popen(
                     command,
                     cwd=self.directory,
@@ -115,21 +114,21 @@ class Server:
                     stdout=console,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    pass_fds=self._claim.inherited(),
+                    pass_fds=self._lock.inheritable_fds(),
                 )
         except OSError as error:
-            self._claim.give_up()
-            raise self._cannot_write(error) from error
+            self._lock.release()
+            raise self._directory_error(error) from error
 
     def terminate(self) -> None:
-        """Ask it to end, paused or not, without waiting."""
+        """Send SIGTERM and resume the server if it is paused. Does not wait."""
         if self._process is not None and self.running:
             self._process.terminate()
-            # A paused process does not notice that it was asked until it goes on.
+            # A paused process handles SIGTERM only after SIGCONT.
             self._process.send_signal(signal.SIGCONT)
 
-    def stop(self, *, timeout_s: float = STOP_S) -> None:
-        """End it, paused or not: ask first, and kill it if it has not ended in time."""
+    def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Terminate the server, and kill it if it has not ended after `timeout_s`."""
         self.terminate()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -137,20 +136,20 @@ class Server:
         self.kill()
 
     def kill(self) -> None:
-        """End it as a crash would: SIGKILL, paused or not. Returns when it is gone."""
+        """Kill the server with SIGKILL and wait for its end. Raises Unavailable if it does not end."""
         if self._process is not None and self.running:
             self._process.kill()
             try:
-                self._process.wait(DEATH_S)
+                self._process.wait(KILL_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 raise Unavailable(
-                    f"ZooKeeper server {self.id} (pid {self._process.pid}) was killed but hangs in the kernel, "
-                    f"probably on its disk"
+                    f"ZooKeeper server {self.id} (pid {self._process.pid}) has not ended {KILL_TIMEOUT_S:g} s after SIGKILL: "
+                    f"it hangs in the kernel, probably on a disk operation"
                 ) from None
-        self._claim.give_up()
+        self._lock.release()
 
     def pause(self) -> None:
-        """Freeze it as a long garbage collection or a sleeping machine would. Returns when all of it stands still."""
+        """Stop the process with SIGSTOP, as a long garbage collection would, and wait until all of it is stopped."""
         pid = self._signal(signal.SIGSTOP)
         os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
@@ -158,23 +157,23 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def stall_disk(self) -> None:
-        """From now on every fsync hangs, until `release_disk`. For a server with `faults` only."""
+        """Block every fsync until `resume_disk`. Needs `faults=True` in the settings."""
         if not self.settings.faults:
-            raise Refused(f"the disk of ZooKeeper server {self.id} cannot be stalled: it was made without faults=True")
+            raise Refused(f"cannot stall the disk of ZooKeeper server {self.id}: its settings do not have faults=True")
         if not self.running:
             raise Conflict(f"ZooKeeper server {self.id} is not running")
         self._stall_file.touch()
 
-    def release_disk(self) -> None:
+    def resume_disk(self) -> None:
         self._stall_file.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def disk_stalled(self) -> Iterator[None]:
+    def stall_disk_within(self) -> Iterator[None]:
         self.stall_disk()
         try:
             yield
         finally:
-            self.release_disk()
+            self.resume_disk()
 
     def health(self, *, timeout_s: float = 2.0) -> ServerHealth:
         plain, tls = self.settings.has_plain_port, self.settings.tls
@@ -186,8 +185,8 @@ class Server:
             context=tls.context() if tls is not None and not plain else None,
         )
 
-    def exit_hint(self) -> str:
-        """Why it ended, in one sentence. Empty while it runs, and before it was ever started."""
+    def exit_reason(self) -> str:
+        """Return why the server ended, or an empty string while it runs or if it was never started."""
         if self._process is None or self.running:
             return ""
         return explain_exit(
@@ -211,12 +210,12 @@ class Server:
         return [
             str(java.find_java()),
             f"-Xmx{self.settings.heap_mb}m",
-            # Measured: with these two a server starts a fifth faster, and a small heap needs no parallel collector.
+            # Measured: these two options make a server start a fifth faster. A small heap needs no parallel collector.
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
-            # A server that ran out of memory half works. One that ends is seen, and started again.
+            # A server out of memory works only partly. After an exit, it is noticed and restarted.
             "-XX:+ExitOnOutOfMemoryError",
-            # The JVM's own statistics are a file mapping, and a slow disk under it would pause the server.
+            # The JVM maps its statistics to a file, so a slow disk could pause the server.
             "-XX:-UsePerfData",
             "-Djava.awt.headless=true",
             "-Dlog4j2.configurationFile=log4j2.properties",
@@ -231,18 +230,18 @@ class Server:
         data.mkdir(exist_ok=True)
         (data / "myid").write_text(f"{self.id}\n")
         (self.directory / "zoo.cfg").write_text(configuration.zoo_cfg(self.id, self.members, self.settings))
-        (self.directory / "log4j2.properties").write_text(configuration.log4j2(self.id))
+        (self.directory / "log4j2.properties").write_text(configuration.log4j2_properties(self.id))
 
-    def _cannot_write(self, error: OSError) -> Refused:
+    def _directory_error(self, error: OSError) -> Refused:
         return Refused(f"ZooKeeper server {self.id} cannot use its directory {self.directory}: {error.strerror}")
 
 
 def _tail(file: Path, start: int) -> str:
-    """The end of a file, but nothing from before `start`. A file that is shorter by now was begun anew."""
+    """Return the end of a file, but nothing before `start`. A file that is shorter than `start` was rotated."""
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(start if start <= size else 0, size - HINT_BYTES_MAX))
+            stream.seek(max(start if start <= size else 0, size - LOG_TAIL_BYTES_MAX))
             return stream.read().decode(errors="replace")
     except OSError:
         return ""

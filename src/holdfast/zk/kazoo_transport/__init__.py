@@ -1,16 +1,16 @@
-"""`Client` over the network, by kazoo. Nothing outside this package imports it.
+"""The `Client` interface over the network. No other package imports kazoo.
 
-kazoo reconnects by itself, queues calls while it has no connection and sends them later, and goes on under a new session after
-the old one expired. None of that is wanted here, so this package reaches into it at five places (kazoo is pinned, and the
-contract suite with `tests/contract/test_kazoo_traps.py` holds those places down):
+By default, kazoo queues calls while it has no connection, sends them later, and continues under a new session after the old
+one has expired. Holdfast must not do either, so this package uses kazoo's internals at five places. kazoo is pinned to one
+version, and `tests/contract/test_kazoo_traps.py` tests these places:
 
-- the connection handler is a subclass that bounds the handshake and reports what was negotiated;
-- the request queue is drained at a suspension, under the same lock that admits calls, so nothing is left in it;
-- the socket can be shut down, to leave a server that does not answer without giving up the session;
-- what is watched many at a time stands in kazoo's tables of watchers before the server is asked to watch it;
-- the end of a session ends the kazoo client, on a thread of its own, because `stop()` can hang.
+- A subclass of the connection handler bounds the handshake and reports the negotiated timeout.
+- When the connection is lost, the request queue is emptied under the same lock that admits calls.
+- The socket is shut down to leave a server that does not answer, without ending the session.
+- Watches of batched reads are registered in kazoo's tables before the server is asked to set them.
+- When the session ends, the kazoo client is stopped on a separate thread, because `stop()` can hang.
 """
 
-from holdfast.zk.kazoo_transport.kazoo_client import NetworkClient, connect_by
+from holdfast.zk.kazoo_transport.kazoo_client import NetworkClient, client_factory
 
-__all__ = ["NetworkClient", "connect_by"]
+__all__ = ["NetworkClient", "client_factory"]

@@ -1,4 +1,4 @@
-"""Opening a connection to a server, within bounds."""
+"""kazoo clients whose connection attempts are bounded in time."""
 
 import logging
 import socket
@@ -12,33 +12,34 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect as ConnectRequest
 from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from holdfast.zk.kazoo_transport.packets import SetWatches
-from holdfast.zk.session.connection_settings import Ensemble
+from holdfast.zk.session.connection_settings import ConnectionSettings
 
 HANDSHAKE_S = 1.0
-"""How long a server gets to accept a connection and a session, doubled after each failed try."""
+"""Time limit for a server to accept a connection and a session. Doubles after each failed attempt."""
 
-quiet = logging.getLogger("holdfast.zk.kazoo")
-quiet.addHandler(logging.NullHandler())  # else Python prints to stderr what nobody has asked for
+silent_logger = logging.getLogger("holdfast.zk.kazoo")
+silent_logger.addHandler(logging.NullHandler())  # without a handler, Python prints warnings to stderr
 
 
-class Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Opens connections: bounded in time (kazoo allows a whole session timeout each), and with a modern TLS context."""
+class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Opens sockets with a time limit (kazoo allows a whole session timeout for each) and with a modern TLS context."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
         super().__init__()
-        self._tls = ensemble.tls.context() if ensemble.tls is not None else None
+        self._tls = settings.tls.context() if settings.tls is not None else None
         self.handshake_s = HANDSHAKE_S
         self.server: tuple[str, int] | None = None
-        self.trouble = ""
+        self.connection_problem = ""
 
     def create_connection(self, *, address: tuple[str, int], hostname: str, **_: object) -> socket.socket:
         self.server = (hostname, address[1])
         try:
             return self._open(address, hostname)
         except OSError as error:
-            self.trouble = f"{hostname}:{address[1]}: {_reason(error)}"
+            self.connection_problem = f"{hostname}:{address[1]}: {_reason(error)}"
             raise
 
     def _open(self, address: tuple[str, int], hostname: str) -> socket.socket:
@@ -49,11 +50,11 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
         return self._tls.wrap_socket(connection, server_hostname=hostname)
 
 
-class Connection(ConnectionHandler):  # type: ignore[misc]
-    """Bounds the handshake, remembers the timeout that the server granted, and says when calls may be made."""
+class BoundedConnection(ConnectionHandler):  # type: ignore[misc]
+    """Bounds the handshake, and reports the granted session timeout when the connection is ready for calls."""
 
     def __init__(self, client: KazooClient, retry: KazooRetry, established: Callable[[float], None]) -> None:
-        super().__init__(client, retry, logger=quiet)
+        super().__init__(client, retry, logger=silent_logger)
         self._established = established
         self._timeout_ms = 0
 
@@ -75,19 +76,19 @@ class Connection(ConnectionHandler):  # type: ignore[misc]
             timeouts = super()._connect(host, hostip, port)
         except BaseException as error:
             if not isinstance(error, OSError | SessionExpiredError | ConnectionDropped):
-                self.handler.trouble = f"{host}:{port}: it accepts connections and does not answer"
+                self.handler.connection_problem = f"{host}:{port}: the server accepts connections but does not answer"
             self.handler.handshake_s = min(self.handler.handshake_s * 2, max(ceiling_s, HANDSHAKE_S))
             raise
         self.handler.handshake_s = HANDSHAKE_S
-        self.handler.trouble = ""
-        # Only now: the session exists and the user is authenticated. kazoo says CONNECTED before the latter.
+        self.handler.connection_problem = ""
+        # Report it only now, after the authentication. kazoo reports CONNECTED before it.
         self._established(self._timeout_ms / 1000)
         return timeouts
 
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message}"
+        return f"the server's certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
     if isinstance(error, TimeoutError):
@@ -95,5 +96,24 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def addresses(hosts: Sequence[tuple[str, int]]) -> str:
+def create_kazoo_client(
+    settings: ConnectionSettings, handler: SocketHandler, established: Callable[[float], None]
+) -> KazooClient:
+    """Return a kazoo client that is not started. `established` gets the granted session timeout at each connection."""
+    digest = settings.digest
+    kazoo = KazooClient(
+        hosts=format_hosts(settings.hosts),
+        timeout=settings.session_timeout_s,
+        handler=handler,
+        auth_data=[("digest", f"{digest.user}:{digest.password}")] if digest else None,
+        default_acl=[make_digest_acl(digest.user, digest.password, all=True)] if digest else OPEN_ACL_UNSAFE,
+        connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, sleep_func=handler.sleep_func),
+        use_ssl=settings.tls is not None,
+        logger=silent_logger,
+    )
+    kazoo._connection = BoundedConnection(kazoo, kazoo._conn_retry.copy(), established)
+    return kazoo
+
+
+def format_hosts(hosts: Sequence[tuple[str, int]]) -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts)

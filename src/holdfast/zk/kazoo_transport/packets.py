@@ -1,11 +1,12 @@
-"""Requests that kazoo does not know: many reads in one packet, and many watches in another.
+"""Requests that kazoo lacks: many reads in one packet, and many watches in another.
 
-A packet of reads sets no watches. So they are set after it, in the way in which a client sets its watches again on another
-server: together with a transaction that the server had applied *before* it read. For whatever is newer it fires at once, so
-no change falls between the two; one that came just before the read is told although it was read.
+A packet of reads cannot set watches. They are set afterwards with the request that clients use to restore their watches on
+another server. It carries a transaction id (zxid) that the server had applied *before* the reads. The server fires at once
+each watch whose znode has a newer change, so no change is missed. A change just before the read may fire although the read
+includes it.
 
-Which transaction that is, is asked just ahead of the reads. The newest that the client has seen would do as well, but nothing
-that fires says its own: each change would be told, read, told again and read again.
+The zxid is requested just before the reads. The newest zxid that the client has seen would be correct too, but watch events
+carry no zxid, so it would often be outdated: each change would fire, be read, and fire and be read again.
 """
 
 from collections import defaultdict
@@ -30,16 +31,16 @@ from kazoo.protocol.serialization import (
 )
 from kazoo.protocol.states import ZnodeStat
 
-from holdfast.zk.kazoo_transport.translation import stat
+from holdfast.zk.kazoo_transport.translation import to_stat
 from holdfast.zk.session.client import Read, Znode
 
 READS_FIRST = 16
 READS_MAX = 128
-"""Per packet. A znode may have a megabyte, and a server makes the whole reply in its memory before it sends any of it."""
+"""Reads per packet. A znode may hold a megabyte, and a server builds the whole reply in memory."""
 REQUEST_BYTES_MAX = 250_000
 """ZooKeeper drops the connection of a client that sends more than 1 MiB."""
-REPLY_BYTES = 250_000
-"""What a reply should not have more of. How much it will have is only known of those before."""
+REPLY_BYTES_TARGET = 250_000
+"""Desired upper limit of a reply. Its size can only be estimated from earlier replies."""
 
 Answer = Znode | list[str] | Exception
 _END = multiheader_struct.pack(-1, True, -1)
@@ -47,8 +48,8 @@ _ERROR = -1
 
 
 @dataclass(frozen=True, slots=True)
-class ReadMany:
-    """Known to servers from 3.6 on. Each read has its own answer, or error."""
+class MultiRead:
+    """Batched read. Needs ZooKeeper 3.6 or later. Each read has its own answer or error."""
 
     type: ClassVar[int] = 22
     reads: Sequence[Read]
@@ -64,24 +65,24 @@ class ReadMany:
 
     @staticmethod
     def deserialize(reply: bytes, offset: int) -> tuple[list[Answer], int]:
-        """The answers, and the size of the reply."""
+        """Return the answers and the size of the reply in bytes."""
         answers: list[Answer] = []
         while True:
             kind, done, _ = multiheader_struct.unpack_from(reply, offset)
             offset += multiheader_struct.size
             if done:
                 return answers, len(reply)
-            answer, offset = _ANSWERS[kind](reply, offset)
+            answer, offset = _PARSERS[kind](reply, offset)
             answers.append(answer)
 
 
-def _data(reply: bytes, offset: int) -> tuple[Answer, int]:
+def _parse_data(reply: bytes, offset: int) -> tuple[Answer, int]:
     data, offset = read_buffer(reply, offset)
-    found = ZnodeStat._make(stat_struct.unpack_from(reply, offset))
-    return Znode(data or b"", stat(found)), offset + stat_struct.size
+    stat = ZnodeStat._make(stat_struct.unpack_from(reply, offset))
+    return Znode(data or b"", to_stat(stat)), offset + stat_struct.size
 
 
-def _children(reply: bytes, offset: int) -> tuple[Answer, int]:
+def _parse_children(reply: bytes, offset: int) -> tuple[Answer, int]:
     (count,) = int_struct.unpack_from(reply, offset)
     offset += int_struct.size
     names = []
@@ -91,21 +92,21 @@ def _children(reply: bytes, offset: int) -> tuple[Answer, int]:
     return names, offset
 
 
-def _error(reply: bytes, offset: int) -> tuple[Answer, int]:
+def _parse_error(reply: bytes, offset: int) -> tuple[Answer, int]:
     (code,) = int_struct.unpack_from(reply, offset)
     return EXCEPTIONS[code](), offset + int_struct.size
 
 
-_ANSWERS: dict[int, Callable[[bytes, int], tuple[Answer, int]]] = {
-    GetData.type: _data,
-    GetChildren.type: _children,
-    _ERROR: _error,
+_PARSERS: dict[int, Callable[[bytes, int], tuple[Answer, int]]] = {
+    GetData.type: _parse_data,
+    GetChildren.type: _parse_children,
+    _ERROR: _parse_error,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class AskZxid:
-    """How far the server has come; it stands at the head of every reply."""
+class GetZxid:
+    """Request for the last transaction that the server has applied, which is in the header of every reply."""
 
     type: ClassVar[int] = Exists.type
 
@@ -122,17 +123,18 @@ class AskZxid:
 
 @dataclass(frozen=True, slots=True)
 class SetWatches:
-    """Of znodes that were there. Those that have changed since `seen_zxid` fire at once, and are not watched."""
+    """Sets watches on existing znodes. A watch whose znode has changed since `read_zxid` fires at once instead."""
 
     type: ClassVar[int] = 101
-    seen_zxid: int
+    read_zxid: int
     reads: Sequence[Read]
-    fired: Callable[[Any], None]
+    on_fired: Callable[[Any], None]
+    """Not called `watcher`: kazoo would register a request attribute of that name itself, under `request.path`."""
 
     def serialize(self) -> bytearray:
         data = [read.path for read in self.reads if not read.children]
         children = [read.path for read in self.reads if read.children]
-        packet = bytearray(long_struct.pack(self.seen_zxid))
+        packet = bytearray(long_struct.pack(self.read_zxid))
         for texts in (data, [], children):
             packet += int_struct.pack(len(texts))
             packet += b"".join(map(write_string, texts))
@@ -143,24 +145,24 @@ class SetWatches:
         return None
 
     def register(self, client: KazooClient) -> None:
-        """Before it is sent, on kazoo's own thread: what fires at once is told before the reply.
+        """Add the watcher to kazoo's tables. Call this on kazoo's thread before sending: a watch may fire before the reply.
 
-        An earlier watch that fires in between takes the new watcher with it. That is no loss: the change is newer than
-        `seen_zxid`, or it would have been told before that; so nothing is going to be watched there.
+        If an earlier watch of the same path fires in between, kazoo removes the new watcher too. Nothing is lost: that
+        change is newer than `read_zxid`, so the server will not set the new watch either.
         """
         for read in self.reads:
             watchers: defaultdict[str, set[Any]] = client._child_watchers if read.children else client._data_watchers
-            watchers[read.path].add(self.fired)
+            watchers[read.path].add(self.on_fired)
 
 
-class Packing:
-    """How many reads go into a packet: few at first, then twice as many each time, as long as the replies are small."""
+class PacketSizer:
+    """Chooses the number of reads per packet: few at first, then twice as many each time while the replies are small."""
 
     def __init__(self) -> None:
         self._count = READS_FIRST
 
-    def next(self, reads: Sequence[Read]) -> Sequence[Read]:
-        """Those that come next: at least one."""
+    def next_packet(self, reads: Sequence[Read]) -> Sequence[Read]:
+        """Return the first reads that fit into one packet: at least one."""
         size = 0
         for index, read in enumerate(reads[: self._count]):
             size += len(read.path.encode()) + 16
@@ -168,11 +170,11 @@ class Packing:
                 return reads[:index]
         return reads[: self._count]
 
-    def answered(self, reads: int, reply_bytes: int) -> None:
-        fitting = REPLY_BYTES * reads // max(reply_bytes, 1)
+    def record_reply(self, reads: int, reply_bytes: int) -> None:
+        fitting = REPLY_BYTES_TARGET * reads // max(reply_bytes, 1)
         grown = self._count * 2 if reads >= self._count else self._count
         self._count = max(1, min(fitting, grown, READS_MAX))
 
-    def lost(self) -> None:
-        """It may have been too much."""
+    def record_lost_reply(self) -> None:
+        """Shrink the packets: the reply may have been too large."""
         self._count = max(1, min(self._count // 2, READS_FIRST))

@@ -1,4 +1,4 @@
-"""What became of a leader's write. A value to be inspected, never a bool."""
+"""Outcomes of a leader's write. The caller must distinguish all of them, so they are types instead of a bool."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ from holdfast.zk.session.client import Stat
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class WriteCommitted:
     results: tuple[str | Stat | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """Something that the decision was based on has changed. Look again."""
+class WriteConflict:
+    """A znode that the decision was based on has changed. Nothing was written; read again and decide again."""
 
     path: str
     reason: str
@@ -20,30 +20,30 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipLost:
-    """Another epoch has begun, or the session is over. Nothing of this reign can land any more."""
+    """A later epoch has begun, or the session has ended. No further write of this leadership can succeed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
-    """It will be refused every time. Tell a person."""
+class WriteRefused:
+    """ZooKeeper refuses this write and would refuse it again. An operator has to act."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """The reply was lost. Look before doing anything else."""
+class WriteUnknown:
+    """The reply was lost: the write may or may not have taken effect. Read before the next write."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unsent:
-    """There is no connection, and nothing was sent. Decide again when there is one."""
+class WriteNotSent:
+    """There was no connection and nothing was sent. Decide again after the reconnection."""
 
     reason: str
 
 
-Outcome = Done | Conflict | LeadershipLost | Final | Unknown | Unsent
+WriteOutcome = WriteCommitted | WriteConflict | LeadershipLost | WriteRefused | WriteUnknown | WriteNotSent

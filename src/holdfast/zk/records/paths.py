@@ -1,9 +1,9 @@
-"""The znodes of a cluster and their names. Nothing else in Holdfast spells a path."""
+"""Paths of a cluster's znodes. No other module builds a path."""
 
 from dataclasses import dataclass
 
 from holdfast.model.identifiers import JobId, NodeId
-from holdfast.model.versions import FIRST
+from holdfast.model.versions import FIRST_VERSION
 
 CONTENDER_PREFIX = "c-"
 SPEC_PREFIX = "spec-"
@@ -13,7 +13,7 @@ SPEC_PREFIX = "spec-"
 class Paths:
     cluster: str
     prefix: str = ""
-    """The path under which this ZooKeeper lets us live, `/a/b`, or nothing."""
+    """The chroot, such as `/a/b`, or an empty string."""
 
     @property
     def root(self) -> str:
@@ -63,14 +63,14 @@ class Paths:
         return f"{self.jobs}/{job}/{part}" if part else f"{self.jobs}/{job}"
 
     def spec(self, job: JobId, version: int) -> str:
-        """An upgrade adds a version beside the first."""
-        return self.job(job, "spec" if version == FIRST else f"{SPEC_PREFIX}{version}")
+        """Return the path of one version of the spec. An upgrade adds a version and keeps the earlier ones."""
+        return self.job(job, "spec" if version == FIRST_VERSION else f"{SPEC_PREFIX}{version}")
 
     @property
     def orders(self) -> str:
         return f"{self.root}/orders"
 
-    def orders_of(self, node: NodeId) -> str:
+    def node_orders(self, node: NodeId) -> str:
         return f"{self.orders}/{node}"
 
     def order(self, node: NodeId, job: JobId) -> str:
@@ -80,27 +80,27 @@ class Paths:
     def quarantine(self) -> str:
         return f"{self.root}/quarantine"
 
-    def quarantined(self, job: JobId) -> str:
+    def quarantine_entry(self, job: JobId) -> str:
         return f"{self.quarantine}/{job}"
 
     @property
     def storage(self) -> str:
-        """Where blobs and checkpoints are. Written by the first node; the others must agree."""
+        """Location of blobs and checkpoints. The first node writes it; every other node must use the same."""
         return f"{self.root}/storage"
 
     @property
     def secret(self) -> str:
-        """What nodes, runners and clients know each other by over HTTP: whoever may read the cluster may ask its nodes."""
+        """Secret that authenticates nodes, runners and clients over HTTP. Every user who can read the cluster knows it."""
         return f"{self.root}/secret"
 
     @property
-    def parents(self) -> tuple[str, ...]:
-        """The folders above the cluster, which it shares with others."""
+    def shared_parents(self) -> tuple[str, ...]:
+        """Parents of the cluster's root, shared with other clusters."""
         parts = self.root.strip("/").split("/")
         return tuple("/" + "/".join(parts[:depth]) for depth in range(1, len(parts)))
 
     @property
-    def skeleton(self) -> tuple[str, ...]:
-        """What must exist before anything else, parents first, and the epoch last: it says that the rest is there."""
+    def required_znodes(self) -> tuple[str, ...]:
+        """Znodes that every cluster has, parents first. The epoch is last: its existence proves that the others exist."""
         folders = (self.election, self.nodes, self.names, self.requests, self.jobs, self.orders, self.quarantine)
-        return (*self.parents, self.root, *folders, self.beat, self.epoch)
+        return (*self.shared_parents, self.root, *folders, self.beat, self.epoch)

@@ -1,82 +1,82 @@
-"""What a person decides about a job that was set aside: to release it, or to discard it. One transaction each.
+"""Read the quarantine, and release or discard a quarantined job on an operator's request.
 
-Both check the version of everything they looked at, so that a leader, or another person, who is busy with the same job makes
-them look again instead of being run over.
+Each request is one transaction that checks the version of every znode it was decided from. If the leader or another
+operator changes the job at the same time, the transaction fails and is built again from new reads.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from holdfast.model.cluster_records import QuarantineRecord
-from holdfast.model.codec import Garbage, NewerSchema, decode, encode
-from holdfast.model.identifiers import JobId, is_name
-from holdfast.model.job import Desired, Report, Spec, State, Wanted
-from holdfast.model.versions import FIRST
-from holdfast.zk.records.job_reader import optional
+from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.identifiers import JobId, is_valid_name
+from holdfast.model.job import Desired, DesiredRecord, JobState, Report, Spec
+from holdfast.model.versions import FIRST_VERSION
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.records.submission import NameRecord, RequestRecord
+from holdfast.zk.records.submission import RequestRecord, decode_name_owner
+from holdfast.zk.records.synced_read import read_after_sync
 from holdfast.zk.session.client import Check, Client, Committed, Delete, NoNode, Operation, SetData, Znode
+from holdfast.zk.session.missing_znode import children_or_empty, none_if_missing
 
 TRIES_MAX = 5
-LOOK_S = 10.0
-LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantineEntry:
     """A job in quarantine."""
 
     job: JobId
     record: QuarantineRecord | None
-    """None if not even that can be read."""
+    """None if the quarantine record itself is unreadable."""
     problem: str = ""
 
 
-async def read_quarantine(client: Client, paths: Paths) -> list[SetAside]:
-    names = await optional(client.children(paths.quarantine)) or []
-    found = [await read_set_aside(client, paths, JobId(name)) for name in sorted(names)]
-    return [each for each in found if each is not None]
+async def read_quarantine(client: Client, paths: Paths) -> list[QuarantineEntry]:
+    names = await children_or_empty(client, paths.quarantine)
+    entries = [await read_quarantine_entry(client, paths, JobId(name)) for name in sorted(names)]
+    return [entry for entry in entries if entry is not None]
 
 
-async def read_set_aside(client: Client, paths: Paths, job: JobId) -> SetAside | None:
-    znode = await optional(client.get(paths.quarantined(job)))
+async def read_quarantine_entry(client: Client, paths: Paths, job: JobId) -> QuarantineEntry | None:
+    znode = await none_if_missing(client.get(paths.quarantine_entry(job)))
     if znode is None:
         return None
     try:
-        return SetAside(job, decode(QuarantineRecord, znode.data, where="its record"))
-    except (Garbage, NewerSchema) as error:
-        return SetAside(job, None, str(error))
+        return QuarantineEntry(job, decode(QuarantineRecord, znode.data, where="the quarantine record"))
+    except (MalformedRecord, NewerSchema) as error:
+        return QuarantineEntry(job, None, str(error))
 
 
-async def release(client: Client, paths: Paths, job: JobId, *, force: bool = False) -> None:
-    """Let it run again, if it can be read as a whole.
+async def release_job(client: Client, paths: Paths, job: JobId, *, force: bool = False) -> None:
+    """Return the job to the leader, which starts it again. Raises Refused if a part of it is missing or unreadable.
 
-    With `force` even if nobody can tell what was wanted of it: a person knows that it was not cancelled.
+    With `force` an unreadable `desired` record is replaced: the operator confirms that the job was not cancelled.
     """
 
     async def operations() -> list[Operation]:
-        return await _releasing(client, paths, job, force=force)
+        return await _release_operations(client, paths, job, force=force)
 
-    await _carry_out(client, paths, job, operations)
+    await _commit_with_retries(client, paths, job, operations)
 
 
-async def discard(client: Client, paths: Paths, job: JobId) -> None:
-    """Delete every znode of it, its name and its request with it. What it left in the storage stays."""
+async def discard_job(client: Client, paths: Paths, job: JobId) -> None:
+    """Delete every znode of the job, including its name and its request. Its files in the storage stay."""
 
     async def operations() -> list[Operation]:
-        return await _discarding(client, paths, job)
+        return await _discard_operations(client, paths, job)
 
-    await _carry_out(client, paths, job, operations)
+    await _commit_with_retries(client, paths, job, operations)
 
 
-async def _carry_out(client: Client, paths: Paths, job: JobId, operations: Callable[[], Awaitable[list[Operation]]]) -> None:
+async def _commit_with_retries(
+    client: Client, paths: Paths, job: JobId, operations: Callable[[], Awaitable[list[Operation]]]
+) -> None:
     sent = False
     for _ in range(TRIES_MAX):
-        if not await _is_set_aside(client, paths, job):
+        if not await _is_quarantined(client, paths, job):
             if sent:
-                return  # the reply was lost, and it was done
+                return  # the transaction whose reply was lost did take effect
             raise Refused(f"job {job} is not in quarantine")
         try:
             outcome = await client.commit(await operations())
@@ -84,140 +84,125 @@ async def _carry_out(client: Client, paths: Paths, job: JobId, operations: Calla
             sent = True
             continue
         except NoNode:
-            continue  # it changed while we looked
+            continue  # a znode was deleted while the operations were built
         if isinstance(outcome, Committed):
             return
         if not isinstance(outcome.error, Conflict):
             raise outcome.error
-    raise Unavailable(f"somebody else keeps changing job {job}")
+    raise Unavailable(f"job {job} was changed by others during each of {TRIES_MAX} tries: try again")
 
 
-async def _is_set_aside(client: Client, paths: Paths, job: JobId) -> bool:
-    """After a sync, and across a short interruption: what was sent before may still be on its way."""
-    loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + LOOK_S
-    while True:
-        try:
-            await client.sync(paths.quarantine)
-            return await client.exists(paths.quarantined(job)) is not None
-        except Unavailable:
-            if loop.time() >= give_up_at:
-                raise
-            await asyncio.sleep(LOOK_AGAIN_S)
+async def _is_quarantined(client: Client, paths: Paths, job: JobId) -> bool:
+    entry = paths.quarantine_entry(job)
+    return await read_after_sync(client, paths.quarantine, lambda: client.exists(entry)) is not None
 
 
-# Releasing
+# Release
 
 
-async def _releasing(client: Client, paths: Paths, job: JobId, *, force: bool) -> list[Operation]:
-    there = await _every_part(client, paths, job)
-    record = await client.get(paths.quarantined(job))
-    state = decode(State, there["state"].data, where=paths.job(job, "state"))
-    wanted = _wanted_again(paths, job, there["desired"], state, force=force)
-    version = state.versions.next(wanted.version)
-    if version != FIRST:
-        there["spec"] = await client.get(paths.spec(job, version))
-    spec = decode(Spec, there["spec"].data, where=paths.spec(job, version))
-    if there["report"].data:
-        decode(Report, there["report"].data, where=paths.job(job, "report"))
-    _refuse_ended(job, state, there["attempt"])
-    name = await _own_name(client, paths, job, spec.name)
+async def _release_operations(client: Client, paths: Paths, job: JobId, *, force: bool) -> list[Operation]:
+    parts = await _read_parts(client, paths, job)
+    record = await client.get(paths.quarantine_entry(job))
+    state = decode(JobState, parts["state"].data, where=paths.job(job, "state"))
+    desired_record = _make_desired_record(paths, job, parts["desired"], state, force=force)
+    version = state.versions.next_version(desired_record.version)
+    if version != FIRST_VERSION:
+        parts["spec"] = await client.get(paths.spec(job, version))
+    spec = decode(Spec, parts["spec"].data, where=paths.spec(job, version))
+    if parts["report"].data:
+        decode(Report, parts["report"].data, where=paths.job(job, "report"))
+    _check_state(job, state, parts["attempt"])
+    name = await _read_owned_name(client, paths, job, spec.name)
     if name is None:
-        raise Refused(f"its name, '{spec.name}', does not point to job {job}: discard it, and submit it again")
-    checked = [Check(paths.job(job, part), there[part].stat.version) for part in ("attempt", "report", "state")]
+        raise Refused(f"the name '{spec.name}' does not point to job {job}: discard the job and submit it again")
+    checks = [Check(paths.job(job, part), parts[part].stat.version) for part in ("attempt", "report", "state")]
     return [
-        Check(paths.spec(job, version), there["spec"].stat.version),
-        *checked,
+        Check(paths.spec(job, version), parts["spec"].stat.version),
+        *checks,
         Check(paths.name(spec.name), name.stat.version),
-        SetData(paths.job(job, "desired"), encode(wanted), there["desired"].stat.version),
-        Delete(paths.quarantined(job), record.stat.version),
+        SetData(paths.job(job, "desired"), encode(desired_record), parts["desired"].stat.version),
+        Delete(paths.quarantine_entry(job), record.stat.version),
     ]
 
 
-async def _every_part(client: Client, paths: Paths, job: JobId) -> dict[str, Znode]:
+async def _read_parts(client: Client, paths: Paths, job: JobId) -> dict[str, Znode]:
     parts: dict[str, Znode] = {}
     for part in ("spec", "desired", "attempt", "report", "state"):
-        znode = await optional(client.get(paths.job(job, part)))
+        znode = await none_if_missing(client.get(paths.job(job, part)))
         if znode is None:
-            raise Refused(f"job {job} has no {part}: it was not submitted as a whole, or was put back by hand; discard it")
+            raise Refused(f"job {job} has no {part} znode: it was deleted or restored by hand; discard the job")
         parts[part] = znode
     return parts
 
 
-def _refuse_ended(job: JobId, state: State, attempt: Znode) -> None:
+def _check_state(job: JobId, state: JobState, attempt: Znode) -> None:
+    """Raise Refused if the job has ended, or if its state was restored by hand."""
     if state.phase.final:
         raise Refused(f"job {job} ended already: {state.phase}: {state.reason}")
     if state.attempt > attempt.stat.version:
-        raise Refused(f"the state of job {job} tells of attempt {state.attempt}, which was never given out: discard it")
+        raise Refused(f"the state of job {job} names attempt {state.attempt}, which was never assigned: discard the job")
 
 
-def _wanted_again(paths: Paths, job: JobId, desired: Znode, state: State, *, force: bool) -> Wanted:
-    """That it runs; otherwise as it was wanted before."""
+def _make_desired_record(paths: Paths, job: JobId, desired: Znode, state: JobState, *, force: bool) -> DesiredRecord:
+    """Return the job's desired record, changed to RUN."""
     path = paths.job(job, "desired")
     try:
-        wanted = decode(Wanted, desired.data, where=path)
-    except Garbage as error:
+        record = decode(DesiredRecord, desired.data, where=path)
+    except MalformedRecord as error:
         if not force:
-            raise Refused(f"{error}; 'release --force' if nobody has cancelled the job") from error
-        return Wanted(Desired.RUN, version=state.versions.current)
-    if wanted.desired is Desired.CANCEL:
-        raise Refused(f"job {job} was cancelled, and stays so")
-    return replace(wanted, desired=Desired.RUN, force=False)
+            raise Refused(f"{error}; if the job was not cancelled, use 'release --force'") from error
+        return DesiredRecord(Desired.RUN, version=state.versions.current)
+    if record.desired is Desired.CANCEL:
+        raise Refused(f"job {job} was cancelled: a cancelled job cannot run again")
+    return replace(record, desired=Desired.RUN, force=False)
 
 
-async def _own_name(client: Client, paths: Paths, job: JobId, name: str) -> Znode | None:
-    """The znode of this name, if it points to this job."""
-    znode = await optional(client.get(paths.name(name))) if is_name(name) else None
-    if znode is None:
-        return None
-    try:
-        owner = decode(NameRecord, znode.data, where=paths.name(name)).job
-    except (Garbage, NewerSchema):
-        return None
-    return znode if owner == job else None
+async def _read_owned_name(client: Client, paths: Paths, job: JobId, name: str) -> Znode | None:
+    """Return the znode of this name if it points to this job."""
+    znode = await none_if_missing(client.get(paths.name(name))) if is_valid_name(name) else None
+    return znode if znode is not None and decode_name_owner(znode) == job else None
 
 
-# Discarding
+# Discard
 
 
-async def _discarding(client: Client, paths: Paths, job: JobId) -> list[Operation]:
-    children = await optional(client.children(paths.job(job))) or []
-    if "lease" in children:
-        raise Refused(f"an attempt of job {job} is alive: cancel the job first")
-    record = await client.get(paths.quarantined(job))
+async def _discard_operations(client: Client, paths: Paths, job: JobId) -> list[Operation]:
+    if "lease" in await children_or_empty(client, paths.job(job)):
+        raise Refused(f"an attempt of job {job} is running: cancel the job first")
+    record = await client.get(paths.quarantine_entry(job))
     return [
-        *await _names_of(client, paths, job),
-        *await _request_of(client, paths, job),
-        *await _tree(client, paths.job(job)),
-        Delete(paths.quarantined(job), record.stat.version),
+        *await _delete_names(client, paths, job),
+        *await _delete_request(client, paths, job),
+        *await _delete_tree(client, paths.job(job)),
+        Delete(paths.quarantine_entry(job), record.stat.version),
     ]
 
 
-async def _tree(client: Client, path: str) -> list[Operation]:
-    """Children first. Whatever is created meanwhile makes the transaction fail."""
+async def _delete_tree(client: Client, path: str) -> list[Operation]:
+    """Return the deletions of a znode and all below it, children first. A znode created later fails the transaction."""
     stat = await client.exists(path)
     if stat is None:
         return []
-    below = [await _tree(client, f"{path}/{name}") for name in sorted(await optional(client.children(path)) or [])]
+    below = [await _delete_tree(client, f"{path}/{name}") for name in sorted(await children_or_empty(client, path))]
     return [*(operation for operations in below for operation in operations), Delete(path, stat.version)]
 
 
-async def _names_of(client: Client, paths: Paths, job: JobId) -> list[Operation]:
-    """Every name that points to it: its spec, which would say which, may be what cannot be read."""
-    found: list[Operation] = []
-    for name in await optional(client.children(paths.names)) or []:
-        if (znode := await _own_name(client, paths, job, name)) is not None:
-            found.append(Delete(paths.name(name), znode.stat.version))
-    return found
+async def _delete_names(client: Client, paths: Paths, job: JobId) -> list[Operation]:
+    """Return the deletions of all names that point to the job. Searches all names: the job's spec may be unreadable."""
+    operations: list[Operation] = []
+    for name in await children_or_empty(client, paths.names):
+        if (znode := await _read_owned_name(client, paths, job, name)) is not None:
+            operations.append(Delete(paths.name(name), znode.stat.version))
+    return operations
 
 
-async def _request_of(client: Client, paths: Paths, job: JobId) -> list[Operation]:
+async def _delete_request(client: Client, paths: Paths, job: JobId) -> list[Operation]:
     try:
-        state = await optional(client.get(paths.job(job, "state")))
-        request = decode(State, state.data, where="state").request if state is not None else ""
-        znode = await optional(client.get(paths.request(request))) if is_name(request) else None
+        state = await none_if_missing(client.get(paths.job(job, "state")))
+        request = decode(JobState, state.data, where="state").request if state is not None else ""
+        znode = await none_if_missing(client.get(paths.request(request))) if is_valid_name(request) else None
         if znode is None or decode(RequestRecord, znode.data, where="request").job != job:
             return []
-    except (Garbage, NewerSchema):
+    except (MalformedRecord, NewerSchema):
         return []
     return [Delete(paths.request(request), znode.stat.version)]

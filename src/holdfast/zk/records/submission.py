@@ -1,24 +1,22 @@
-"""What clients write about jobs: the submission, and what is wanted of a job afterwards.
+"""Client writes: submit a job, and change its desired state.
 
-A submission is one transaction: the name, the request, and every part of the job, or nothing. So a job that lacks a part
-was never submitted, and can never be started. A request may be repeated: the same id is the same job.
+A submission is one transaction that creates the name, the request and all znodes of the job. So a job without one of these
+znodes was not submitted, and is never started. Submitting again with the same request id returns the existing job.
 """
 
-import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
-from holdfast.model.codec import Garbage, decode, encode
-from holdfast.model.identifiers import JobId, is_name
-from holdfast.model.job import Desired, Spec, State, Wanted
+from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.identifiers import JobId, is_valid_name
+from holdfast.model.job import Desired, DesiredRecord, JobState, Spec
 from holdfast.model.phase import Phase
 from holdfast.zk.records.paths import Paths
+from holdfast.zk.records.synced_read import read_after_sync
 from holdfast.zk.session.client import Client, Committed, Create, NodeExists, NoNode, Operation, SetData, Znode
 
 TRIES_MAX = 5
-LOOK_S = 10.0
-LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,136 +24,137 @@ class NameRecord:
     job: JobId
 
 
+def decode_name_owner(znode: Znode) -> JobId | None:
+    """Return the job that a name znode points to, or None if its data is unreadable."""
+    try:
+        return decode(NameRecord, znode.data, where="the name").job
+    except (MalformedRecord, NewerSchema):
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
     job: JobId
     spec: str
-    """The hash of what was submitted, so that another spec under the same request is noticed."""
+    """Hash of the submitted spec, to detect another spec under the same request id."""
 
 
 async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, request: str) -> JobId:
-    """The id of the job: the one given, or, if this request was carried out before, the one that it had then."""
+    """Submit the job and return its id, or the id of the job that an earlier submission with this request id created.
+
+    Raises Refused if the name is in use, or if the request id was used for another spec.
+    """
     for what, name in (("name", spec.name), ("request id", request)):
-        if not is_name(name):
-            raise Refused(f"'{name}' cannot be used as a {what}: letters, digits, '.', '_' and '-', 64 at most")
+        if not is_valid_name(name):
+            raise Refused(f"'{name}' cannot be used as a {what}: use 1 to 64 letters, digits, '.', '_' or '-'")
     for _ in range(TRIES_MAX):
         try:
-            outcome = await client.commit(_submission(paths, spec, job, request))
+            outcome = await client.commit(_submit_operations(paths, spec, job, request))
         except OutcomeUnknown:
-            if (done := await _look_after_a_lost_reply(client, paths, spec, request)) is not None:
-                return done
+            if (submitted := await _recover_lost_reply(client, paths, spec, request)) is not None:
+                return submitted
             continue
         if isinstance(outcome, Committed):
             return job
         if not isinstance(outcome.error, NodeExists):
             raise outcome.error
-        if (done := await known(client, paths, spec, request)) is not None:
-            return done
-        await _refuse_taken_name(client, paths, spec.name)
-    raise Unavailable("ZooKeeper lost every reply to the submission; the same request may be sent again")
+        if (submitted := await find_submitted_job(client, paths, spec, request)) is not None:
+            return submitted
+        await _check_name_is_free(client, paths, spec.name)
+    raise Unavailable(f"ZooKeeper did not confirm the submission: submit again with the same request id, '{request}'")
 
 
-def _submission(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Operation]:
-    state = State(Phase.PENDING, "submitted; no leader has looked at it yet", request=request)
+def _submit_operations(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Operation]:
+    state = JobState(Phase.PENDING, "submitted, waiting for the leader", request=request)
     return [
-        Create(paths.request(request), encode(RequestRecord(job, digest(spec)))),
+        Create(paths.request(request), encode(RequestRecord(job, hash_spec(spec)))),
         Create(paths.name(spec.name), encode(NameRecord(job))),
         Create(paths.job(job)),
         Create(paths.job(job, "spec"), encode(spec)),
-        Create(paths.job(job, "desired"), encode(Wanted(Desired.RUN))),
+        Create(paths.job(job, "desired"), encode(DesiredRecord(Desired.RUN))),
         Create(paths.job(job, "attempt")),
         Create(paths.job(job, "report")),
         Create(paths.job(job, "state"), encode(state)),
     ]
 
 
-def digest(spec: Spec) -> str:
-    """Of what is to run. Who wants it makes no difference."""
+def hash_spec(spec: Spec) -> str:
+    """Return the hash of the spec, without its submitter."""
     return hashlib.sha256(encode(replace(spec, by=""))).hexdigest()
 
 
-async def _look_after_a_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
-    """Only after a sync is what is not there not on its way either."""
-    loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + LOOK_S
-    while True:
-        try:
-            await client.sync(paths.requests)
-            return await known(client, paths, spec, request)
-        except Unavailable:
-            if loop.time() >= give_up_at:
-                raise OutcomeUnknown(
-                    f"whether the job was submitted is not known: ask again with the same request id, '{request}'"
-                ) from None
-            await asyncio.sleep(LOOK_AGAIN_S)
+async def _recover_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+    """Return the job if the submission took effect, or None if it did not. Raises OutcomeUnknown if no server answers."""
+    try:
+        return await read_after_sync(client, paths.requests, lambda: find_submitted_job(client, paths, spec, request))
+    except Unavailable:
+        raise OutcomeUnknown(
+            f"the job may or may not have been submitted: submit again with the same request id, '{request}'"
+        ) from None
 
 
-async def known(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
-    """The job that this request has submitted before. Raises Refused if that was another spec."""
+async def find_submitted_job(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+    """Return the job that was submitted with this request id, if any. Raises Refused if its spec was different."""
     path = paths.request(request)
     try:
         record = decode(RequestRecord, (await client.get(path)).data, where=path)
     except NoNode:
         return None
-    if record.spec != digest(spec):
-        raise Refused(f"request '{request}' was already used for job {record.job}, which is not the same")
+    if record.spec != hash_spec(spec):
+        raise Refused(
+            f"request '{request}' was already used for job {record.job}, which has another spec: choose another request id"
+        )
     return record.job
 
 
-async def _refuse_taken_name(client: Client, paths: Paths, name: str) -> None:
-    """Raises, unless the name has become free meanwhile."""
+async def _check_name_is_free(client: Client, paths: Paths, name: str) -> None:
+    """Raise Refused if the name is still in use."""
     path = paths.name(name)
     try:
         record = decode(NameRecord, (await client.get(path)).data, where=path)
     except NoNode:
         return
-    except Garbage:
-        raise Refused(f"the name '{name}' is taken, by bytes that cannot be read: {path}") from None
-    raise Refused(f"the name '{name}' belongs to job {record.job}: stop or cancel that one, or choose another name")
+    except MalformedRecord:
+        raise Refused(f"the name '{name}' is in use, but its znode {path} is unreadable: choose another name") from None
+    raise Refused(
+        f"the name '{name}' belongs to job {record.job}: 'holdfast upgrade {name} SCRIPT' gives that job another program, "
+        f"'holdfast cancel {name}' ends it and frees the name; or choose another name with --name"
+    )
 
 
-async def want(
-    client: Client, paths: Paths, job: JobId, desired: Desired, *, again: bool = False, force: bool = False
+async def set_desired(
+    client: Client, paths: Paths, job: JobId, desired: Desired, *, repeat: bool = False, force: bool = False
 ) -> Desired:
-    """Say what is wanted of a job. Cancelling is absorbing: nothing follows it. Returns what was wanted before.
+    """Write the desired state of a job and return the previous one. Raises Refused if the job was cancelled.
 
-    With `again` it is said even if it is wanted already: a new word, which restarts what runs and resumes what is parked.
+    With `repeat` an unchanged desired state is written too. The new version restarts a running job and resumes a parked one.
     """
     path = paths.job(job, "desired")
-    sent: int | None = None
+    sent_version: int | None = None
     for _ in range(TRIES_MAX):
-        znode = await _wanted(client, path, job)
-        wanted = decode(Wanted, znode.data, where=path)
-        before, word = wanted.desired, encode(replace(wanted, desired=desired, force=force))
-        if sent is not None and znode.stat.version > sent and znode.data == word:
-            return desired  # the reply was lost, and it was done
-        if before is Desired.CANCEL and desired is not Desired.CANCEL:
-            raise Refused(f"job {job} was cancelled, and stays so")
-        if before is desired and not again:
-            return before
+        znode = await _read_desired(client, path, job)
+        record = decode(DesiredRecord, znode.data, where=path)
+        previous, data = record.desired, encode(replace(record, desired=desired, force=force))
+        if sent_version is not None and znode.stat.version > sent_version and znode.data == data:
+            return desired  # the write whose reply was lost did take effect
+        if previous is Desired.CANCEL and desired is not Desired.CANCEL:
+            raise Refused(f"job {job} was cancelled: a cancelled job cannot run again")
+        if previous is desired and not repeat:
+            return previous
         try:
-            outcome = await client.commit([SetData(path, word, znode.stat.version)])
+            outcome = await client.commit([SetData(path, data, znode.stat.version)])
         except OutcomeUnknown:
-            sent = znode.stat.version
+            sent_version = znode.stat.version
             continue
         if isinstance(outcome, Committed):
-            return before
+            return previous
         if not isinstance(outcome.error, Conflict):
             raise outcome.error
-    raise Unavailable(f"somebody else keeps changing what is wanted of job {job}")
+    raise Unavailable(f"the desired state of job {job} was changed by others during each of {TRIES_MAX} tries: try again")
 
 
-async def _wanted(client: Client, path: str, job: JobId) -> Znode:
-    """After a sync, and across a short interruption: what was sent before may still be on its way."""
-    loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + LOOK_S
-    while True:
-        try:
-            await client.sync(path)
-            return await client.get(path)
-        except NoNode:
-            raise Refused(f"there is no job {job}") from None
-        except Unavailable:
-            if loop.time() >= give_up_at:
-                raise
-            await asyncio.sleep(LOOK_AGAIN_S)
+async def _read_desired(client: Client, path: str, job: JobId) -> Znode:
+    try:
+        return await read_after_sync(client, path, lambda: client.get(path))
+    except NoNode:
+        raise Refused(f"there is no job {job}") from None

@@ -1,12 +1,11 @@
-"""What one ZooKeeper session offers to the rest of Holdfast.
+"""Interface of one ZooKeeper session.
 
-A Client is *one session*: it connects, may lose and regain its connection, and ends once. It never goes on under another
-session. `network.NetworkClient` implements this over the network; the simulator implements it in virtual time; the
-contract suite holds both to the same behaviour.
+A Client is *one session*: it connects, may lose and regain its connection, and ends once. It never continues under another
+session. `kazoo_transport.NetworkClient` implements this interface over the network, and the simulator in virtual time.
+The contract tests check that both behave in the same way.
 
-Calls are never queued across a suspension: while there is no connection they fail at once with `Unavailable`, and a call
-whose reply is lost fails with `OutcomeUnknown`. A call that stays unanswered for the client's patience makes it leave that
-server and take the session to another one.
+Calls are never queued while the connection is lost: they fail at once with `Unavailable`. A write whose reply is lost
+fails with `OutcomeUnknown`. If a call is not answered within the reply timeout, the client moves its session to another server.
 """
 
 import enum
@@ -17,22 +16,22 @@ from typing import Protocol
 from holdfast.errors import Conflict, HoldfastError, Refused
 
 ANY_PATH = ""
-"""Among paths whose watches fired: it may be any of them."""
+"""Marker among the paths of fired watches: any watch may have fired."""
 
 
-class State(enum.Enum):
+class ConnectionState(enum.Enum):
     CONNECTING = "connecting"
-    """Not connected yet, for the first time."""
+    """Before the first connection."""
     CONNECTED = "connected"
     SUSPENDED = "suspended"
-    """The connection is lost. The session may or may not live on; only the server knows."""
+    """The connection is lost. Only the servers know if the session still exists."""
     ENDED = "ended"
-    """Expired, closed or refused. Final."""
+    """The session has expired, was closed or was refused. Final."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionId:
-    """What a session can be resumed by. Whoever holds it can end the session."""
+    """Credentials of a session. They allow any process to resume or close it."""
 
     id: int
     password: bytes = field(repr=False)
@@ -43,8 +42,8 @@ class Stat:
     version: int
     created_zxid: int
     created_ms: int
-    owner: int
-    """The id of the session that holds this ephemeral node; 0 for a persistent one."""
+    ephemeral_owner: int
+    """Id of the session that owns this ephemeral znode; 0 for a persistent znode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +54,22 @@ class Znode:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One of many reads that are asked for together."""
+    """One read of a batch."""
 
     path: str
     children: bool = False
-    """The names of its children, instead of its data."""
+    """Read the names of the children instead of the data."""
     watch: bool = False
 
 
-Found = Znode | list[str] | None
-"""What a `Read` gives: data, or names if it asked for them, or None where there is no znode."""
+ReadResult = Znode | list[str] | None
+"""Result of a `Read`: the znode, or the names of its children, or None if the znode does not exist."""
 
 
-def _must_be_a_version(version: int) -> None:
+def _check_expected_version(version: int) -> None:
     if version < 0:
-        # ZooKeeper reads -1 as "any version". An unconditional write is never what we mean.
-        raise ValueError(f"an expected version is 0 or more, not {version}")
+        # ZooKeeper takes -1 for "any version". Holdfast never writes unconditionally.
+        raise ValueError(f"the expected version must be 0 or greater, not {version}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class Create:
     ephemeral: bool = False
     sequential: bool = False
     shared: bool = False
-    """Others may look into it and create beside us: for the folders above a cluster."""
+    """Let every ZooKeeper user read this znode and create children. For the parents of a cluster's root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class SetData:
     version: int
 
     def __post_init__(self) -> None:
-        _must_be_a_version(self.version)
+        _check_expected_version(self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +98,18 @@ class Delete:
     version: int
 
     def __post_init__(self) -> None:
-        _must_be_a_version(self.version)
+        _check_expected_version(self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Holds if the znode exists and has this version."""
+    """Condition of a transaction: the znode exists and has this version."""
 
     path: str
     version: int
 
     def __post_init__(self) -> None:
-        _must_be_a_version(self.version)
+        _check_expected_version(self.version)
 
 
 Operation = Create | SetData | Delete | Check
@@ -118,92 +117,97 @@ Operation = Create | SetData | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All operations took effect, as one."""
+    """All operations took effect, atomically."""
 
     results: tuple[str | Stat | None, ...]
-    """Per operation: the path created, the Stat after a SetData, None for Delete and Check."""
+    """Per operation: the created path for Create, the new Stat for SetData, None for Delete and Check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """None of the operations took effect, because of the one at `index`."""
+    """No operation took effect, because the one at `index` failed."""
 
     index: int
     error: HoldfastError
 
 
 class NoNode(Conflict):
-    """The znode is not there."""
+    """The znode does not exist."""
 
 
 class NodeExists(Conflict):
-    """The znode is there already."""
+    """The znode already exists."""
 
 
 class BadVersion(Conflict):
-    """The znode has changed since it was read."""
+    """The znode's version is not the expected one."""
 
 
 class NotEmpty(Conflict):
-    """The znode still has children."""
+    """The znode has children and cannot be deleted."""
 
 
 class NoAuth(Refused):
-    """ZooKeeper does not let this user do that."""
+    """The ZooKeeper user lacks the permission."""
 
 
 class Client(Protocol):
     @property
-    def state(self) -> State: ...
+    def state(self) -> ConnectionState: ...
 
     @property
     def session(self) -> SessionId | None:
-        """Known once the client was connected, and still known after the session ended."""
+        """The session's credentials. Set by the first connection and kept after the session has ended."""
 
     @property
     def timeout_s(self) -> float:
-        """T: the session timeout, as the server granted it. 0 before the first connection."""
+        """Session timeout granted by the server, in seconds (T in the design). 0 before the first connection."""
 
     @property
-    def ended_because(self) -> str:
-        """One sentence, once the state is ENDED."""
+    def end_reason(self) -> str:
+        """One sentence that says why the session ended; empty before."""
 
     @property
-    def trouble(self) -> str:
-        """Why the last attempt to connect failed, as far as is known; empty while connected."""
+    def connection_problem(self) -> str:
+        """Reason of the last failed connection attempt; empty while connected, or if unknown."""
 
     async def get(self, path: str, *, watch: bool = False) -> Znode:
-        """The data and Stat; raises NoNode. With watch, the client's `wake` is called once it changes."""
+        """Return the data and Stat; raise NoNode. With `watch`, the next change calls the client's wake callback."""
 
-    async def exists(self, path: str, *, watch: bool = False) -> Stat | None: ...
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        """Return the Stat, or None if the znode does not exist. With `watch`, its creation calls the wake callback too."""
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
-        """Names, in no particular order; raises NoNode."""
+        """Return the names of the children, in no particular order; raise NoNode."""
 
-    async def read(self, reads: Sequence[Read]) -> list[Found]:
-        """Each answer in its place: much cheaper than to ask for each alone.
+    async def read_many(self, reads: Sequence[Read]) -> list[ReadResult]:
+        """Return the result of each read, in order. Much cheaper than separate calls.
 
-        They are carried out in their order, but not as one: what is read later may be newer. A watch that is asked for fires
-        for every change that this read has not seen; now and then also for one that it has. What is not there is not watched.
+        The reads run in order but not atomically: a later result may be newer. A requested watch fires for every change
+        that its read does not include, and occasionally for one that it does. Missing znodes are not watched.
         """
 
-    def take_fired(self) -> set[str]:
-        """The paths whose watches fired since this was last asked, ANY_PATH among them if the connection was lost meanwhile.
-        A watch that was set before and is not among them is still set."""
+    def take_fired_paths(self) -> set[str]:
+        """Return and clear the paths whose watches have fired. Contains ANY_PATH if the connection was lost.
+
+        A watch whose path is not returned is still set.
+        """
 
     async def sync(self, path: str) -> None:
-        """After this, reads of this session see everything that was committed before it was called."""
+        """Wait until reads of this session include every write committed before this call."""
 
     async def commit(self, operations: Sequence[Operation]) -> Committed | Rejected:
-        """All operations or none. Raises Unavailable (nothing sent), OutcomeUnknown or SessionEnded."""
+        """Commit all operations or none. Raises Unavailable (nothing was sent), OutcomeUnknown, SessionEnded or Refused."""
 
     async def close(self) -> None:
-        """End the session, if that is possible within a bounded time. Never raises."""
+        """Close the session if possible within a bounded time. Never raises."""
 
 
-Wake = Callable[[], None]
-"""Called, on the event loop, after every change of state and for every watch that fires; a lost connection fires all watches.
-It says that something changed, not what: the caller looks, or asks `take_fired` where to look."""
+WakeCallback = Callable[[], None]
+"""Callback on the event loop, for every change of the connection state and every fired watch.
 
-Connect = Callable[[Wake], Client]
-"""Opens a session. Returns at once, with the client CONNECTING."""
+A lost connection fires all watches. The callback does not say what has changed: its owner reads the state and calls
+`take_fired_paths`."""
+
+ClientFactory = Callable[[WakeCallback], Client]
+"""Function that opens a session. Returns at once, with the client in state CONNECTING."""

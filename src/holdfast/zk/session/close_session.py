@@ -1,9 +1,9 @@
-"""Closes the session of a process that is dead, so that nobody has to wait for it to expire.
+"""Close the session of a dead process, so that its ephemeral znodes vanish before the session timeout.
 
-This speaks the few bytes of ZooKeeper's protocol that it takes (connect with a session's id and password, close) instead of
-importing a client library: the guard that uses it has to stay tiny, and every millisecond counts. Standard library only.
+Implements only two requests of ZooKeeper's protocol (resume a session by id and password, close it) instead of importing a
+client library: the guard process that uses this module must be small and fast. Standard library only.
 
-Only for sessions whose owner is surely dead: a living owner and this would take the session from each other in turns.
+Use it only after the owner's death is certain. A live owner would reconnect and take the session back.
 """
 
 import socket
@@ -11,11 +11,11 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
-TRY_S = 1.0
-BETWEEN_ROUNDS_S = 0.1
+CONNECT_TIMEOUT_S = 1.0
+RETRY_DELAY_S = 0.1
 _CLOSE_SESSION = -11
 
-Opener = Callable[[str, int], socket.socket]
+ConnectionOpener = Callable[[str, int], socket.socket]
 
 
 def close_session(
@@ -24,38 +24,38 @@ def close_session(
     password: bytes,
     *,
     timeout_s: float,
-    open_connection: Opener | None = None,
+    open_connection: ConnectionOpener | None = None,
 ) -> bool:
-    """Try one server after the other until the session is gone. False if none answered in time: then it will expire."""
-    connection = open_connection or open_plain
+    """Close the session at any of the servers. Return False if none answers within `timeout_s`: the session then expires."""
+    connect = open_connection or open_plain_connection
     give_up_at = time.monotonic() + timeout_s
     while True:
         for host, port in hosts:
             try:
-                with connection(host, port) as server:
-                    _close_at(server, session_id, password)
+                with connect(host, port) as server:
+                    _resume_and_close(server, session_id, password)
                     return True
             except (OSError, struct.error, EOFError, UnicodeError):
                 continue
         if time.monotonic() >= give_up_at:
             return False
-        time.sleep(BETWEEN_ROUNDS_S)
+        time.sleep(RETRY_DELAY_S)
 
 
-def open_plain(host: str, port: int) -> socket.socket:
-    return socket.create_connection((host, port), timeout=TRY_S)
+def open_plain_connection(host: str, port: int) -> socket.socket:
+    return socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
 
 
-def _close_at(server: socket.socket, session_id: int, password: bytes) -> None:
-    """Returns if the session is closed, or was over already."""
+def _resume_and_close(server: socket.socket, session_id: int, password: bytes) -> None:
+    """Resume the session and close it. Return early if it has ended already."""
     _send(server, struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0")
     _, granted_ms = struct.unpack_from(">ii", _receive(server))
     if granted_ms <= 0:
-        return  # expired or closed: ZooKeeper grants no time to a session that it does not know
+        return  # a timeout of 0 means that the session has expired or was closed
     _send(server, struct.pack(">ii", 1, _CLOSE_SESSION))
     xid, _, error = struct.unpack_from(">iqi", _receive(server))
     if xid != 1 or error != 0:
-        raise EOFError(f"ZooKeeper answered {error} to the closing of a session")
+        raise EOFError(f"ZooKeeper answered with error {error} to a request to close a session")
 
 
 def _send(server: socket.socket, message: bytes) -> None:
@@ -63,11 +63,11 @@ def _send(server: socket.socket, message: bytes) -> None:
 
 
 def _receive(server: socket.socket) -> bytes:
-    (length,) = struct.unpack(">i", _exactly(server, 4))
-    return _exactly(server, length)
+    (length,) = struct.unpack(">i", _receive_exactly(server, 4))
+    return _receive_exactly(server, length)
 
 
-def _exactly(server: socket.socket, count: int) -> bytes:
+def _receive_exactly(server: socket.socket, count: int) -> bytes:
     received = b""
     while len(received) < count:
         chunk = server.recv(count - len(received))

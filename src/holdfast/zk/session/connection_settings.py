@@ -1,4 +1,4 @@
-"""How to reach and prove oneself to a ZooKeeper ensemble."""
+"""Addresses, credentials and TLS files for connections to a ZooKeeper ensemble."""
 
 import re
 import ssl
@@ -21,44 +21,44 @@ class Tls:
             context = ssl.create_default_context(cafile=str(self.ca))
             context.check_hostname = self.check_hostname
             if self.certificate is not None:
-                # Always a password, if only an empty one: asked for none, OpenSSL would wait for somebody to type it.
+                # Always pass a password: without one, OpenSSL prompts on the terminal.
                 context.load_cert_chain(self.certificate, self.key, lambda: self.key_password or "")
         except (OSError, ssl.SSLError) as error:
             files = ", ".join(str(file) for file in (self.ca, self.certificate, self.key) if file is not None)
-            raise Refused(f"the TLS files ({files}) cannot be used: {error}") from error
+            raise Refused(f"cannot load the TLS files ({files}): {error}") from error
         return context
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """A ZooKeeper user. Everything that Holdfast creates then belongs to it, and nobody else can read or change it."""
+class DigestCredentials:
+    """A ZooKeeper user. Only this user can read and change the znodes that Holdfast creates."""
 
     user: str
     password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Ensemble:
-    """A ZooKeeper ensemble as a client sees it."""
+class ConnectionSettings:
+    """Connection settings of a ZooKeeper client."""
 
     hosts: tuple[tuple[str, int], ...]
     chroot: str = ""
     session_timeout_s: float = 15.0
-    digest: Digest | None = None
+    digest: DigestCredentials | None = None
     tls: Tls | None = None
 
     @property
-    def connect(self) -> str:
+    def connect_string(self) -> str:
         return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts) + self.chroot
 
 
-def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
-    """`host:port,host:port/chroot` as hosts and chroot. A missing port is 2181; IPv6 hosts stand in brackets."""
+def parse_connect_string(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
+    """Parse `host:port,host:port/chroot` into hosts and chroot. The default port is 2181; IPv6 hosts need brackets."""
     addresses, slash, path = text.strip().partition("/")
     hosts = tuple(_parse_host(address.strip(), text) for address in addresses.split(","))
     chroot = (slash + path).rstrip("/")
     if any(part in ("", ".", "..") for part in chroot.split("/")[1:]):
-        raise Refused(f"'{text[:200]}' is not a ZooKeeper address: its path has an empty part, or dots for one")
+        raise Refused(f"'{text[:200]}' is not a ZooKeeper address: a part of its path is empty, '.' or '..'")
     return hosts, chroot
 
 
@@ -74,5 +74,5 @@ def _parse_host(address: str, whole: str) -> tuple[str, int]:
     try:
         host.encode("idna")
     except UnicodeError:
-        raise Refused(f"'{whole[:200]}' is not a ZooKeeper address: no host can be called '{host[:70]}'") from None
+        raise Refused(f"'{whole[:200]}' is not a ZooKeeper address: '{host[:70]}' is not a valid host name") from None
     return host, port

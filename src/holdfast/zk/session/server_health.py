@@ -1,6 +1,6 @@
-"""How one ZooKeeper server is, by its own account: the four letter words `mntr` and `srvr`, read over a socket.
+"""Health of one ZooKeeper server, read with the four-letter words `mntr` and `srvr`.
 
-Latency and fsync times are the worst since that server started: ZooKeeper keeps nothing shorter.
+Latency and fsync times are maxima since the server started: ZooKeeper reports no shorter period.
 """
 
 import re
@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-Mode = Literal["leader", "follower", "standalone", "observer", "unreachable"]
+ServerMode = Literal["leader", "follower", "standalone", "observer", "unreachable"]
 
 FSYNC_MS_MAX = 1000
-"""Slower than this, ZooKeeper itself warns. A few of them in a row cost a follower its place."""
+"""ZooKeeper logs a warning above this. Several slow fsyncs in a row make a follower lose its leader."""
 ANSWER_BYTES_MAX = 1024 * 1024
-_MODES: dict[str, Mode] = {
+_MODES: dict[str, ServerMode] = {
     "leader": "leader",
     "follower": "follower",
     "standalone": "standalone",
@@ -28,7 +28,7 @@ _NOT_LISTED = "not in the whitelist"
 @dataclass(frozen=True, slots=True)
 class ServerHealth:
     id: str
-    mode: Mode
+    mode: ServerMode
     latency_ms_max: int | None = None
     fsync_ms_max: int | None = None
     problems: tuple[str, ...] = ()
@@ -46,27 +46,27 @@ def read_health(
     timeout_s: float,
     context: ssl.SSLContext | None = None,
 ) -> ServerHealth:
-    """Ask the server. Never raises: a server that cannot be asked is unreachable, and its problems say why."""
+    """Query the server. Never raises: a failed query gives mode `unreachable` and the reason in `problems`."""
     deadline = time.monotonic() + timeout_s
     try:
-        mntr = ask(host, port, b"mntr", deadline=deadline, context=context)
-        # Everything is in mntr. srvr is for servers whose owner did not whitelist it.
-        srvr = ask(host, port, b"srvr", deadline=deadline, context=context) if _NOT_LISTED in mntr else ""
+        mntr = send_four_letter_word(host, port, b"mntr", deadline=deadline, context=context)
+        # mntr has all figures. srvr is the fallback for servers that do not allow mntr.
+        srvr = send_four_letter_word(host, port, b"srvr", deadline=deadline, context=context) if _NOT_LISTED in mntr else ""
     except TimeoutError:
-        problem = f"{host}:{port} gave no answer within {round(timeout_s, 2):g} s"
+        problem = f"{host}:{port} did not answer within {round(timeout_s, 2):g} s"
         return ServerHealth(id, "unreachable", problems=(problem,))
     except OSError as error:
         return ServerHealth(id, "unreachable", problems=(f"{host}:{port} cannot be reached: {_reason(error)}",))
-    return parse(id, mntr=mntr, srvr=srvr)
+    return parse_health(id, mntr=mntr, srvr=srvr)
 
 
-def ask(host: str, port: int, word: bytes, *, deadline: float, context: ssl.SSLContext | None = None) -> str:
-    """The answer to one four letter word. Raises OSError, of which TimeoutError at the deadline (on time.monotonic)."""
+def send_four_letter_word(host: str, port: int, word: bytes, *, deadline: float, context: ssl.SSLContext | None = None) -> str:
+    """Send one four-letter word and return the reply. Raises OSError; TimeoutError at `deadline` (of time.monotonic)."""
     with _connect(host, port, deadline, context) as connection:
         connection.sendall(word)
         answer = bytearray()
         while len(answer) < ANSWER_BYTES_MAX:
-            connection.settimeout(_left_s(deadline))
+            connection.settimeout(_remaining_s(deadline))
             piece = connection.recv(65536)
             if not piece:
                 break
@@ -75,7 +75,7 @@ def ask(host: str, port: int, word: bytes, *, deadline: float, context: ssl.SSLC
 
 
 def _connect(host: str, port: int, deadline: float, context: ssl.SSLContext | None) -> socket.socket:
-    connection = socket.create_connection((host, port), timeout=_left_s(deadline))
+    connection = socket.create_connection((host, port), timeout=_remaining_s(deadline))
     if context is None:
         return connection
     try:
@@ -85,10 +85,10 @@ def _connect(host: str, port: int, deadline: float, context: ssl.SSLContext | No
         raise
 
 
-def parse(id: str, *, mntr: str, srvr: str) -> ServerHealth:
-    """What the answers mean. Pure. `srvr` only counts where `mntr` was not answered."""
+def parse_health(id: str, *, mntr: str, srvr: str) -> ServerHealth:
+    """Return the health described by the replies. `srvr` is used only if `mntr` has no figures."""
     if _NOT_SERVING in mntr or _NOT_SERVING in srvr:
-        problem = "it runs but serves no requests: it has no quorum, or is still starting"
+        problem = "the server runs but does not serve requests: it has no quorum or is still starting"
         return ServerHealth(id, "unreachable", problems=(problem,))
     figures = dict(line.split("\t", 1) for line in mntr.splitlines() if line.startswith("zk_") and "\t" in line)
     if figures:
@@ -99,14 +99,14 @@ def parse(id: str, *, mntr: str, srvr: str) -> ServerHealth:
 def _from_mntr(id: str, figures: dict[str, str]) -> ServerHealth:
     state = figures.get("zk_server_state", "")
     if state not in _MODES:
-        return ServerHealth(id, "unreachable", problems=(f"it says that it is '{state}', and serves no writes",))
+        return ServerHealth(id, "unreachable", problems=(f"the server is in state '{state}', which does not serve writes",))
     fsync_ms_max = _number(figures.get("zk_max_fsynctime"))
     problems: list[str] = []
     if fsync_ms_max is not None and fsync_ms_max > FSYNC_MS_MAX:
-        problems.append(f"its disk is slow: since it started, an fsync took {fsync_ms_max} ms")
+        problems.append(f"the disk is slow: an fsync has taken {fsync_ms_max} ms since the server started")
     members, synced = _number(figures.get("zk_quorum_size")), _number(figures.get("zk_synced_followers"))
     if state == "leader" and members is not None and synced is not None and synced < members - 1:
-        problems.append(f"only {synced} of its {members - 1} followers are in sync with it")
+        problems.append(f"only {synced} of {members - 1} followers are in sync with this leader")
     latency_ms_max = _number(figures.get("zk_max_latency"))
     return ServerHealth(id, _MODES[state], latency_ms_max, fsync_ms_max, tuple(problems))
 
@@ -115,12 +115,12 @@ def _from_srvr(id: str, *, mntr: str, srvr: str) -> ServerHealth:
     mode = re.search(r"^Mode: (\S+)", srvr, re.MULTILINE)
     if mode is None or mode[1] not in _MODES:
         if _NOT_LISTED in mntr:
-            problem = "it answers neither mntr nor srvr: add both to its 4lw.commands.whitelist"
+            problem = "the server allows neither mntr nor srvr: add both to its 4lw.commands.whitelist"
         else:
-            problem = "what answers there is not a ZooKeeper server, or it wants TLS"
+            problem = "the reply is not from a ZooKeeper server, or the server requires TLS"
         return ServerHealth(id, "unreachable", problems=(problem,))
     latency = re.search(r"^Latency min/avg/max: [^/]*/[^/]*/(\S+)", srvr, re.MULTILINE)
-    problem = "its disk and its followers cannot be watched: add mntr to its 4lw.commands.whitelist"
+    problem = "fsync times and followers are unknown: add mntr to the server's 4lw.commands.whitelist"
     return ServerHealth(id, _MODES[mode[1]], _number(latency[1] if latency else None), None, (problem,))
 
 
@@ -131,7 +131,7 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-def _left_s(deadline: float) -> float:
+def _remaining_s(deadline: float) -> float:
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

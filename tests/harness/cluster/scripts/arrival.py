@@ -1,18 +1,18 @@
-"""Writes down what has arrived with it: arguments, settings, and code that its driver and its workers import."""
+"""Write the received arguments, settings, and modules imported in driver and workers to a file."""
 
 import json
 import sys
 
-import beside_it
-import in_a_wheel
-import in_a_zip
+import beside_it  # type: ignore[import-not-found]
+import in_a_wheel  # type: ignore[import-not-found]
+import in_a_zip  # type: ignore[import-not-found]
 
 from holdfast.job import context
 
 ctx = context()
 
 
-def of_the_worker(_: int) -> tuple[str, str, str]:
+def read_in_worker(_: int) -> tuple[str, str, str]:
     import beside_it
     import in_a_wheel
     import in_a_zip
@@ -20,12 +20,12 @@ def of_the_worker(_: int) -> tuple[str, str, str]:
     return beside_it.WHERE, in_a_zip.WHERE, in_a_wheel.WHERE
 
 
-context_of_spark = ctx.spark.sparkContext
-arrived = {
+spark_context = ctx.spark.sparkContext
+received = {
     "arguments": sys.argv[2:],
     "conf": ctx.spark.conf.get("spark.holdfast.test.setting"),
     "driver": [beside_it.WHERE, in_a_zip.WHERE, in_a_wheel.WHERE],
-    "worker": list(context_of_spark.parallelize([0], 1).map(of_the_worker).first()),
+    "worker": list(spark_context.parallelize([0], 1).map(read_in_worker).first()),
 }
 with open(sys.argv[1], "w") as file:
-    json.dump(arrived, file)
+    json.dump(received, file)

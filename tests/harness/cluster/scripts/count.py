@@ -1,4 +1,4 @@
-"""Counts numbered lines and adds them up, in RocksDB's state, and writes the totals down after each batch."""
+"""Count and sum numbered lines with RocksDB state, and write the totals after each batch."""
 
 import json
 
@@ -14,7 +14,7 @@ ctx = context()
 
 def write(batch: DataFrame, number: int) -> None:
     totals = [row.asDict() for row in batch.collect()]
-    told = {
+    record = {
         "job": ctx.job,
         "attempt": ctx.attempt,
         "version": VERSION,
@@ -23,7 +23,7 @@ def write(batch: DataFrame, number: int) -> None:
         "sum": sum(total["sum"] for total in totals),
     }
     with open(ctx.args.output, "a") as file:
-        file.write(json.dumps(told) + "\n")
+        file.write(json.dumps(record) + "\n")
 
 
 lines = ctx.spark.readStream.option("maxFilesPerTrigger", 20).text(ctx.args.input)

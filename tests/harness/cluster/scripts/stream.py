@@ -1,7 +1,7 @@
-"""Copies the lines of a directory's files to another directory, and leaves proof of who ran when.
+"""Copy the lines of a directory's files to another directory, and record which driver ran when.
 
---lock FILE is held by the driver for as long as it lives; whoever finds it held says so in FILE.overlaps. FILE.starts has a
-line for each attempt. With --journal FILE the batches are made by Python, slowly, and FILE has their begins and ends.
+The driver holds the lock --lock FILE while it runs. A driver that finds it locked writes to FILE.overlaps. FILE.starts has a
+line for each attempt. With --journal FILE, Python processes the batches slowly, and FILE records their starts and ends.
 """
 
 import fcntl
@@ -17,13 +17,13 @@ ctx = context()
 
 
 def note(file: str, **fields: object) -> None:
-    """One write to a file that is open for appending: lines of two processes never mix."""
+    """Append one line with a single write, so that lines of two processes never mix."""
     line = {"attempt": ctx.attempt, "pid": os.getpid(), "boot": time.clock_gettime(time.CLOCK_BOOTTIME), **fields}
     with open(file, "a") as stream:
         stream.write(json.dumps(line) + "\n")
 
 
-lock = open(ctx.args.lock, "a+")  # noqa: SIM115 -- until the process ends
+lock = open(ctx.args.lock, "a+")  # noqa: SIM115 -- open until the process ends
 try:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except BlockingIOError:

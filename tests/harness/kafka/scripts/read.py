@@ -1,4 +1,4 @@
-"""`read.py SERVERS TOPIC CHECKPOINT OUTPUT`: read all that is there, in batches of 30, and end."""
+"""`read.py SERVERS TOPIC CHECKPOINT OUTPUT`: read all records in batches of 30, then exit."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`stream.py --servers S --topic T --output DIR [--lossy]`: copy every record as a line "partition offset value", for ever."""
+"""`stream.py --servers S --topic T --output DIR [--lossy]`: copy each record as "partition offset value" for ever."""
 
 from holdfast.job import context
 

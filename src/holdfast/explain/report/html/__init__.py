@@ -1,6 +1,7 @@
-"""The answer as a page: one file that needs nothing else, and that nothing can make ask for anything else.
+"""Render the answer as an HTML page: one file that loads nothing else.
 
-What logs say is never part of the page's own text: it is data, which the script puts on the page as text.
+Log lines never become part of the page's markup: they are embedded as data, and the script adds them as text. A content
+security policy forbids all requests.
 """
 
 import base64
@@ -10,7 +11,7 @@ from importlib import resources
 from string import Template
 
 from holdfast.explain.report.answer import Answer
-from holdfast.explain.report.html.data import data
+from holdfast.explain.report.html.data import page_data
 
 _SCRIPTS = (
     "data.js",
@@ -25,26 +26,26 @@ _SCRIPTS = (
     "tables.js",
     "page.js",
 )
-"""In the order in which they need each other."""
+"""Scripts in the order of their dependencies."""
 
 
-def page(answer: Answer) -> str:
-    style = _own("page.css")
-    script = "\n".join(["'use strict';", *(_own(name) for name in _SCRIPTS)])
-    return Template(_own("page.html")).substitute(
+def render_page(answer: Answer) -> str:
+    style = _read_asset("page.css")
+    script = "\n".join(["'use strict';", *(_read_asset(name) for name in _SCRIPTS)])
+    return Template(_read_asset("page.html")).substitute(
         policy=_policy(style, script),
         style=style,
         script=script,
-        data=_harmless(json.dumps(data(answer), separators=(",", ":"))),
+        data=_escape(json.dumps(page_data(answer), separators=(",", ":"))),
     )
 
 
-def _own(name: str) -> str:
+def _read_asset(name: str) -> str:
     return resources.files(__name__).joinpath(name).read_text("utf-8")
 
 
 def _policy(style: str, script: str) -> str:
-    """This script and this style, and nothing else from anywhere: not even what stands in the page itself."""
+    """Return a policy that allows exactly this script and this style, by hash, and no requests."""
     return f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
 
 
@@ -52,6 +53,6 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _harmless(text: str) -> str:
-    """The same JSON, without anything that could end the element it stands in."""
+def _escape(text: str) -> str:
+    """Escape JSON so that no text in it can close the script element."""
     return text.replace("<", "\\u003c")

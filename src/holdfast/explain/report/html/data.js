@@ -1,16 +1,16 @@
-// What the page was told, made ready to be looked up: columns of numbers, and for each lane what is in it.
+// Prepares the embedded data: columns of numbers, and the occurrences of each lane.
 
-function read() {
-  const told = JSON.parse(document.getElementById('told').textContent);
-  told.happenings = unpacked(told.happenings);
-  told.laneOfComponent = lanesOf(told.happenings, told.components);
-  told.lanes = told.laneOfComponent.filter((lane) => lane.numbers.length).sort(byName);
-  told.often = oftenOf(told.happenings, told.kinds.length);
-  return told;
+function readAnswer() {
+  const answer = JSON.parse(document.getElementById('told').textContent);
+  answer.occurrences = unpackColumns(answer.happenings);
+  answer.laneOfComponent = buildLanes(answer.occurrences, answer.components);
+  answer.lanes = answer.laneOfComponent.filter((lane) => lane.numbers.length).sort(compareNames);
+  answer.kindCounts = countByKind(answer.occurrences, answer.kinds.length);
+  return answer;
 }
 
-// `begin` counts from the one before, `end` and `last` from `begin`.
-function unpacked(columns) {
+// `begin` is relative to the previous occurrence, `end` and `last` are relative to `begin`.
+function unpackColumns(columns) {
   const length = columns.begin.length;
   const begin = new Float64Array(length);
   const end = new Float64Array(length);
@@ -29,37 +29,37 @@ function unpacked(columns) {
   };
 }
 
-// Happenings are in the order of their beginnings, and so are those of a lane. `reach` is how far anything up to here reaches:
-// it never falls, so that the first one that is seen is found without looking at those before it.
-function lanesOf(happenings, components) {
+// Occurrences are in order of their begin. `reach` is the latest end so far: it never decreases, so that a binary search finds
+// the first visible occurrence.
+function buildLanes(occurrences, components) {
   const lanes = components.map((component) => ({ component, numbers: [], reach: [], folded: false, top: 0, height: 0 }));
-  for (let number = 0; number < happenings.length; number++) {
-    const lane = lanes[happenings.component[number]];
+  for (let number = 0; number < occurrences.length; number++) {
+    const lane = lanes[occurrences.component[number]];
     const before = lane.reach.length ? lane.reach[lane.reach.length - 1] : -Infinity;
     lane.numbers.push(number);
-    lane.reach.push(Math.max(before, until(happenings, number)));
+    lane.reach.push(Math.max(before, endOf(occurrences, number)));
   }
   return lanes;
 }
 
-// Server 10 comes after server 9.
-function byName(one, other) {
+// Compares numbers within names: server 10 comes after server 9.
+function compareNames(one, other) {
   const kinds = one.component.kind.localeCompare(other.component.kind);
   return kinds || one.component.name.localeCompare(other.component.name, 'en', { numeric: true });
 }
 
-function oftenOf(happenings, kinds) {
-  const often = new Array(kinds).fill(0);
-  for (let number = 0; number < happenings.length; number++) often[happenings.kind[number]] += happenings.count[number];
-  return often;
+function countByKind(occurrences, kinds) {
+  const totals = new Array(kinds).fill(0);
+  for (let number = 0; number < occurrences.length; number++) totals[occurrences.kind[number]] += occurrences.count[number];
+  return totals;
 }
 
-function until(happenings, number) {
-  return Math.max(happenings.end[number], happenings.last[number]);
+function endOf(occurrences, number) {
+  return Math.max(occurrences.end[number], occurrences.last[number]);
 }
 
-// The first place whose value is not below, in values that never fall.
-function firstNotBelow(values, value) {
+// Returns the first index whose value is not below `value`. The values never decrease.
+function lowerBound(values, value) {
   let low = 0;
   let high = values.length;
   while (low < high) {
@@ -70,14 +70,14 @@ function firstNotBelow(values, value) {
   return low;
 }
 
-function laneOf(told, number) {
-  return told.laneOfComponent[told.happenings.component[number]];
+function laneOf(answer, number) {
+  return answer.laneOfComponent[answer.occurrences.component[number]];
 }
 
-function place(told, number) {
-  return `${told.files[told.happenings.file[number]]}:${told.happenings.line[number]}`;
+function sourceLine(answer, number) {
+  return `${answer.files[answer.occurrences.file[number]]}:${answer.occurrences.line[number]}`;
 }
 
-function sentence(told, number) {
-  return told.sentences[told.happenings.says[number]];
+function description(answer, number) {
+  return answer.sentences[answer.occurrences.says[number]];
 }

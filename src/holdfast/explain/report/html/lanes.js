@@ -1,13 +1,13 @@
-// The lanes: only what is seen is drawn, and what falls on one place is one column. What was drawn is kept, to be pointed at.
+// Draws the visible part of the lanes. Occurrences in one cell become one column. Drawn marks are kept for the pointer.
 
 const AXIS = 26;
 const LANE = 48;
 const FOLDED = 18;
-const CELL = 7; // pixels that are one place
-const BAR_MIN = 3; // pixels below which a bar is a mark
-const BAR_ROWS = 3; // bars that are drawn over each other
-const COUNT_MIN = 16; // below which a column is never the highest possible
-const PARTS_MAX = 6; // kinds that are told apart in one column
+const CELL = 7; // width of a cell in pixels
+const BAR_MIN = 3; // width in pixels below which a bar is drawn as a mark
+const BAR_ROWS = 3; // rows for overlapping bars
+const COUNT_MIN = 16; // counts below this never reach the full height of a column
+const PARTS_MAX = 6; // kinds shown separately in one column
 
 class Lanes {
   constructor(page) {
@@ -16,12 +16,12 @@ class Lanes {
     this.box = byId('lanes');
     this.context = this.canvas.getContext('2d');
     this.drawn = [];
-    this.spots = new Map(); // where happenings are that were moved to be seen
+    this.positions = new Map(); // positions of occurrences that were moved apart
     this.waiting = false;
     this.layOut();
   }
 
-  // Once for everything that changes before the next picture.
+  // Draws once per animation frame, however many changes there are.
   redraw() {
     if (this.waiting) return;
     this.waiting = true;
@@ -33,7 +33,7 @@ class Lanes {
 
   layOut() {
     let top = AXIS;
-    for (const lane of this.page.told.lanes) {
+    for (const lane of this.page.answer.lanes) {
       lane.top = top;
       lane.height = lane.folded ? FOLDED : LANE;
       top += lane.height;
@@ -66,11 +66,11 @@ class Lanes {
     const ticks = this.page.view.ticks();
     drawGrid(this, ticks);
     drawRange(this);
-    this.lanes();
+    this.drawLanes();
     drawChosen(this);
-    this.selected();
+    this.drawSelected();
     drawAxis(this, ticks);
-    tell(this);
+    describeView(this);
   }
 
   top(lane) {
@@ -85,41 +85,41 @@ class Lanes {
     return this.top(lane) + lane.height > AXIS && this.top(lane) < this.height;
   }
 
-  // Bars first: how high a column is depends on the highest.
-  lanes() {
+  // Draws bars first: the height of columns depends on the highest one.
+  drawLanes() {
     this.context.globalAlpha = this.page.chosen === null ? 1 : 0.35;
-    const all = this.page.told.lanes.filter((lane) => this.isSeen(lane)).map((lane) => [lane, this.lane(lane)]);
+    const all = this.page.answer.lanes.filter((lane) => this.isSeen(lane)).map((lane) => [lane, this.drawLane(lane)]);
     const most = all.reduce((high, [, columns]) => columns.reduce((most, one) => Math.max(most, one.count), high), COUNT_MIN);
-    for (const [lane, columns] of all) this.columns(lane, columns, most);
+    for (const [lane, columns] of all) this.drawColumns(lane, columns, most);
     this.context.globalAlpha = 1;
   }
 
-  // Draws bars and lines; gives the columns of all else, and of bars for which there is no room.
-  lane(lane) {
-    const { view, told, hidden } = this.page;
-    const { begin, kind } = told.happenings;
+  // Draws bars and repetition lines. Returns columns of all other occurrences, and of bars for which there is no room.
+  drawLane(lane) {
+    const { view, answer, hidden } = this.page;
+    const { begin, kind } = answer.occurrences;
     const cellMs = (view.span / view.width) * CELL;
     const columns = [];
     this.barsTo = new Array(BAR_ROWS).fill(-Infinity);
     this.linesTo = new Map();
-    for (let at = firstNotBelow(lane.reach, view.begin); at < lane.numbers.length; at++) {
+    for (let at = lowerBound(lane.reach, view.begin); at < lane.numbers.length; at++) {
       const number = lane.numbers[at];
       if (begin[number] > view.end) break;
       if (hidden.has(kind[number])) continue;
-      this.repetitions(lane, number);
-      if (this.isBar(number) && this.bar(lane, number)) continue;
-      if (begin[number] >= view.begin) this.add(columns, Math.floor(begin[number] / cellMs), number);
+      this.drawRepetitions(lane, number);
+      if (this.isBar(number) && this.drawBar(lane, number)) continue;
+      if (begin[number] >= view.begin) this.addToColumns(columns, Math.floor(begin[number] / cellMs), number);
     }
     return columns;
   }
 
   isBar(number) {
-    const { view, told } = this.page;
-    return (told.happenings.end[number] - told.happenings.begin[number]) * view.width > BAR_MIN * view.span;
+    const { view, answer } = this.page;
+    return (answer.occurrences.end[number] - answer.occurrences.begin[number]) * view.width > BAR_MIN * view.span;
   }
 
-  add(columns, cell, number) {
-    const { count, kind } = this.page.told.happenings;
+  addToColumns(columns, cell, number) {
+    const { count, kind } = this.page.answer.occurrences;
     let column = columns[columns.length - 1];
     if (!column || column.cell !== cell) columns.push((column = { cell, numbers: [], count: 0, parts: new Map() }));
     column.numbers.push(number);
@@ -127,10 +127,10 @@ class Lanes {
     column.parts.set(kind[number], (column.parts.get(kind[number]) || 0) + count[number]);
   }
 
-  // From the first time that it was said to the last, as a thin line; only what a line of its kind does not cover yet.
-  repetitions(lane, number) {
-    const { view, told, colours } = this.page;
-    const { begin, last, kind } = told.happenings;
+  // Draws a thin line from the first event to the last repetition, where no line of the same kind covers it yet.
+  drawRepetitions(lane, number) {
+    const { view, answer, colours } = this.page;
+    const { begin, last, kind } = answer.occurrences;
     const left = Math.max(view.x(begin[number]), -1);
     const right = Math.min(view.x(last[number]), view.width + 1);
     const from = Math.max(left, this.linesTo.get(kind[number]) ?? -1);
@@ -141,10 +141,10 @@ class Lanes {
     this.drawn.push({ numbers: [number], left: from, right, top: this.middle(lane) - 1, bottom: this.middle(lane) + 1 });
   }
 
-  // Bars that overlap are moved down a little, so that each can be seen. False if there are too many of them.
-  bar(lane, number) {
-    const { view, told, colours } = this.page;
-    const { begin, end, kind } = told.happenings;
+  // Moves overlapping bars down so that each is visible. Returns false if there are too many.
+  drawBar(lane, number) {
+    const { view, answer, colours } = this.page;
+    const { begin, end, kind } = answer.occurrences;
     const left = Math.max(view.x(begin[number]), -4);
     const right = Math.min(view.x(end[number]), view.width + 4);
     const row = this.barsTo.findIndex((to) => to <= left);
@@ -154,48 +154,48 @@ class Lanes {
     const top = this.middle(lane) - height / 2 + (lane.folded ? 0 : row * 5);
     this.context.fillStyle = colours.kinds[kind[number]];
     this.context.fillRect(left, top, right - left, height);
-    this.edge();
+    this.setEdgeStyle();
     this.context.strokeRect(left, top, right - left, height);
     this.drawn.push({ numbers: [number], left, right, top, bottom: top + height });
     return true;
   }
 
-  // What lies on something of its own colour is seen as well.
-  edge() {
+  // A border keeps marks visible on others of the same colour.
+  setEdgeStyle() {
     this.context.strokeStyle = this.page.colours.surface;
     this.context.lineWidth = 1;
   }
 
-  columns(lane, columns, most) {
-    let free = 0; // where the next number may stand
+  drawColumns(lane, columns, most) {
+    let free = 0; // where the next count may be drawn
     const bottom = this.middle(lane) + (lane.folded ? 6 : 9);
     for (const column of columns) {
       const [first] = column.numbers;
-      const x = this.page.view.x(this.page.told.happenings.begin[first]);
+      const x = this.page.view.x(this.page.answer.occurrences.begin[first]);
       const isMark = column.numbers.length === 1;
       const height = isMark ? 13 : 8 + (lane.folded ? 4 : 18) * Math.sqrt(column.count / most);
-      if (isMark) this.mark(lane, first, x);
-      else this.stack(column, x, bottom, height);
+      if (isMark) this.drawMark(lane, first, x);
+      else this.drawStack(column, x, bottom, height);
       this.drawn.push({ numbers: column.numbers, left: x - 4, right: x + 4, top: bottom - height, bottom });
-      if (column.count > 1 && !lane.folded) free = this.number(lane, column, x, free);
+      if (column.count > 1 && !lane.folded) free = this.drawCount(lane, column, x, free);
     }
   }
 
-  mark(lane, number, x) {
+  drawMark(lane, number, x) {
     const { page } = this;
-    this.context.fillStyle = page.colours.kinds[page.told.happenings.kind[number]];
-    this.disc(x, this.middle(lane), lane.folded ? 3.5 : 4.5);
-    this.edge();
+    this.context.fillStyle = page.colours.kinds[page.answer.occurrences.kind[number]];
+    this.drawDisc(x, this.middle(lane), lane.folded ? 3.5 : 4.5);
+    this.setEdgeStyle();
     this.context.stroke();
   }
 
-  disc(x, y, radius) {
+  drawDisc(x, y, radius) {
     this.context.beginPath();
     this.context.arc(x, y, radius, 0, 2 * Math.PI);
     this.context.fill();
   }
 
-  stack(column, x, bottom, height) {
+  drawStack(column, x, bottom, height) {
     const { context, page } = this;
     let from = bottom;
     const parts = [...column.parts].sort((one, other) => other[1] - one[1]).slice(0, PARTS_MAX);
@@ -208,24 +208,24 @@ class Lanes {
     }
   }
 
-  number(lane, column, x, free) {
+  drawCount(lane, column, x, free) {
     const { context, page } = this;
-    const says = short(column.count);
-    const width = context.measureText(says).width;
+    const label = abbreviate(column.count);
+    const width = context.measureText(label).width;
     if (x - width / 2 < free) return free;
     context.fillStyle = page.colours.quiet;
     context.textAlign = 'center';
     context.textBaseline = 'top';
-    context.fillText(says, x, this.top(lane) + 2);
+    context.fillText(label, x, this.top(lane) + 2);
     return x + width / 2 + 5;
   }
 
-  selected() {
+  drawSelected() {
     const { page, context } = this;
     if (page.selected < 0) return;
-    const { x, y } = spot(this, page.selected);
-    context.fillStyle = page.colours.kinds[page.told.happenings.kind[page.selected]];
-    this.disc(x, y, 4.5);
+    const { x, y } = positionOf(this, page.selected);
+    context.fillStyle = page.colours.kinds[page.answer.occurrences.kind[page.selected]];
+    this.drawDisc(x, y, 4.5);
     context.strokeStyle = page.colours.text;
     context.lineWidth = 2;
     context.beginPath();
@@ -233,8 +233,8 @@ class Lanes {
     context.stroke();
   }
 
-  // The nearest of what was drawn; of what is on top of another, the one on top.
-  at(x, y) {
+  // Returns the drawn mark nearest to the pointer; of overlapping marks, the topmost.
+  markAt(x, y) {
     let best = null;
     for (const one of this.drawn) {
       const away = Math.max(one.left - x, x - one.right, 0) + Math.max(one.top - y, y - one.bottom, 0);

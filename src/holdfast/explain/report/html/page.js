@@ -1,27 +1,27 @@
-// What is seen, chosen and hidden: everything that changes, and who is told of it.
+// State of the page: visible range, chosen diagnosis, selected occurrence and hidden kinds.
 
 class Page {
-  constructor(told) {
-    this.told = told;
+  constructor(answer) {
+    this.answer = answer;
     this.chosen = null; // a diagnosis
-    this.selected = -1; // a happening
+    this.selected = -1; // a occurrence
     this.hidden = new Set(); // kinds
     this.pointers = new Map();
-    this.colours = colours(told);
-    const { happenings } = told;
-    let end = happenings.length ? happenings.begin[0] : 0;
-    for (let number = 0; number < happenings.length; number++) end = Math.max(end, until(happenings, number));
-    this.view = new View(happenings.length ? happenings.begin[0] : 0, end);
+    this.colours = colours(answer);
+    const { occurrences } = answer;
+    let end = occurrences.length ? occurrences.begin[0] : 0;
+    for (let number = 0; number < occurrences.length; number++) end = Math.max(end, endOf(occurrences, number));
+    this.view = new View(occurrences.length ? occurrences.begin[0] : 0, end);
     this.lanes = new Lanes(this);
   }
 
   choose(index, isScrolled) {
-    const one = this.told.diagnoses[index];
-    const { begin } = this.told.happenings;
+    const one = this.answer.diagnoses[index];
+    const { begin } = this.answer.occurrences;
     const starts = one.chain.map(([number]) => begin[number]);
     this.chosen = index;
     markChosen(index);
-    this.view.around(Math.min(one.begin, ...starts), Math.max(one.end, ...starts));
+    this.view.fitRange(Math.min(one.begin, ...starts), Math.max(one.end, ...starts));
     this.lanes.redraw();
     if (isScrolled) scrollToLanes();
   }
@@ -32,8 +32,8 @@ class Page {
     this.lanes.redraw();
   }
 
-  // From what is claimed to the line that says it.
-  follow(index, number) {
+  // Shows the log line behind a statement of a diagnosis.
+  showEvidence(index, number) {
     if (this.chosen !== index) this.choose(index, false);
     this.select([number], true);
   }
@@ -45,7 +45,7 @@ class Page {
     this.lanes.redraw();
   }
 
-  closed() {
+  close() {
     this.selected = -1;
     hideDetails();
     hideTooltip();
@@ -53,9 +53,9 @@ class Page {
   }
 
   bringIntoView(number) {
-    const at = this.told.happenings.begin[number];
+    const at = this.answer.occurrences.begin[number];
     const { box } = this.lanes;
-    const lane = laneOf(this.told, number);
+    const lane = laneOf(this.answer, number);
     if (!this.view.has(at)) this.view.show(at - this.view.span / 2, at + this.view.span / 2);
     if (lane.top - AXIS < box.scrollTop) box.scrollTop = lane.top - AXIS;
     if (lane.top + lane.height > box.scrollTop + box.clientHeight) box.scrollTop = lane.top + lane.height - box.clientHeight;
@@ -73,7 +73,7 @@ class Page {
       lane.name.classList.toggle('folded', isFolded);
       lane.name.setAttribute('aria-expanded', String(!isFolded));
     }
-    byId('fold-all').textContent = this.told.lanes.every((lane) => lane.folded) ? 'Unfold lanes' : 'Fold lanes';
+    byId('fold-all').textContent = this.answer.lanes.every((lane) => lane.folded) ? 'Unfold lanes' : 'Fold lanes';
     this.lanes.layOut();
     this.lanes.redraw();
   }
@@ -84,7 +84,7 @@ class Page {
       else this.hidden.delete(kind);
       byId(`kind-${kind}`).checked = !isHidden;
     }
-    byId('filter-says').textContent = `${this.told.kinds.length - this.hidden.size} of ${this.told.kinds.length} shown`;
+    byId('filter-summary').textContent = `${this.answer.kinds.length - this.hidden.size} of ${this.answer.kinds.length} shown`;
     this.lanes.redraw();
   }
 }
@@ -94,11 +94,11 @@ function scrollToLanes() {
   byId('timeline').scrollIntoView({ behavior: isStill ? 'auto' : 'smooth' });
 }
 
-// The commonest kinds get the colours that are farthest apart.
-function colours(told) {
+// The most frequent kinds get the most different colours.
+function colours(answer) {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
-  const order = told.kinds.map((_, kind) => kind).sort((one, other) => told.often[other] - told.often[one]);
+  const order = answer.kinds.map((_, kind) => kind).sort((one, other) => answer.kindCounts[other] - answer.kindCounts[one]);
   const kinds = [];
   order.forEach((kind, rank) => {
     kinds[kind] = `hsl(${Math.round(210 + rank * 137.5) % 360} ${rank % 2 ? 60 : 72}% ${of('mark-light')})`;
@@ -106,29 +106,29 @@ function colours(told) {
   return { kinds, line: of('line'), text: of('text'), quiet: of('quiet'), surface: of('surface'), band: of('band'), accent: of('accent') };
 }
 
-function names(page) {
-  for (const lane of page.told.lanes) {
+function createLaneButtons(page) {
+  for (const lane of page.answer.lanes) {
     lane.name = button(element('span', {}, lane.component.name), () => page.fold([lane], !lane.folded),
-      { class: 'name', title: `${lane.component.name} (${lane.component.kind}), ${amount(lane.numbers.length)} happenings` });
+      { class: 'name', title: `${lane.component.name} (${lane.component.kind}), ${formatNumber(lane.numbers.length)} occurrences` });
     lane.name.setAttribute('aria-expanded', 'true');
     lane.name.append(element('span', { class: 'quiet' }, lane.component.kind));
     byId('names').append(lane.name);
   }
-  byId('fold-all').addEventListener('click', () => page.fold(page.told.lanes, !page.told.lanes.every((lane) => lane.folded)));
+  byId('fold-all').addEventListener('click', () => page.fold(page.answer.lanes, !page.answer.lanes.every((lane) => lane.folded)));
 }
 
-function filter(page) {
-  const order = page.told.kinds.map((_, kind) => kind).sort((one, other) => page.told.often[other] - page.told.often[one]);
+function createKindFilter(page) {
+  const order = page.answer.kinds.map((_, kind) => kind).sort((one, other) => page.answer.kindCounts[other] - page.answer.kindCounts[one]);
   byId('kinds').append(...order.map((kind) => element('label', {},
     element('input', { type: 'checkbox', id: `kind-${kind}`, checked: true, onchange: (event) => page.hide([kind], !event.target.checked) }),
-    swatch(page, kind), page.told.kinds[kind], element('span', { class: 'quiet' }, ` ${amount(page.told.often[kind])}`))));
+    swatch(page, kind), page.answer.kinds[kind], element('span', { class: 'quiet' }, ` ${formatNumber(page.answer.kindCounts[kind])}`))));
   byId('all-kinds').addEventListener('click', () => page.hide(order, false));
   byId('no-kinds').addEventListener('click', () => page.hide(order, true));
   page.hide([], false);
 }
 
 function recolour(page) {
-  page.colours = colours(page.told);
+  page.colours = colours(page.answer);
   document.querySelectorAll('#kinds label').forEach((label) => {
     label.querySelector('.swatch').style.background = page.colours.kinds[label.querySelector('input').id.slice(5)];
   });
@@ -136,16 +136,16 @@ function recolour(page) {
 }
 
 function start() {
-  const page = new Page(read());
-  cards(page);
-  tables(page);
-  if (!page.told.lanes.length) {
+  const page = new Page(readAnswer());
+  createCards(page);
+  createTables(page);
+  if (!page.answer.lanes.length) {
     byId('timeline').hidden = true;
     return;
   }
-  names(page);
-  filter(page);
-  listen(page);
+  createLaneButtons(page);
+  createKindFilter(page);
+  addListeners(page);
   byId('unchoose').addEventListener('click', () => page.unchoose());
   for (const query of ['(prefers-color-scheme: dark)', 'print']) {
     window.matchMedia(query).addEventListener('change', () => recolour(page));

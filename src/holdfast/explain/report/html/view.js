@@ -1,4 +1,4 @@
-// Which stretch of time is seen, and where in the canvas a moment is.
+// Visible time range, and the conversion between times and canvas positions.
 
 const SPAN_MS_MIN = 5;
 const EDGE = 0.04;
@@ -33,7 +33,7 @@ class View {
     return this.begin + (x / this.width) * this.span;
   }
 
-  // The moment under the pointer stays under it.
+  // Keeps the time under the pointer in place.
   zoom(factor, x) {
     const whole = this.whole.end - this.whole.begin;
     const span = Math.min(Math.max(this.span * factor, SPAN_MS_MIN), whole);
@@ -46,14 +46,14 @@ class View {
     this.show(this.begin + ms, this.end + ms);
   }
 
-  // Never beyond what there is.
+  // Never shows more than the whole range.
   show(begin, end) {
     const span = end - begin;
     this.begin = Math.max(this.whole.begin, Math.min(begin, this.whole.end - span));
     this.end = this.begin + span;
   }
 
-  around(first, last) {
+  fitRange(first, last) {
     const margin = Math.max((last - first) * 0.12, 500);
     const whole = this.whole.end - this.whole.begin;
     const span = Math.min(last - first + 2 * margin, whole);
@@ -68,13 +68,13 @@ class View {
     const room = Math.max(3, Math.floor(this.width / 100));
     const step = STEPS_MS.find((ms) => this.span / ms <= room) || STEPS_MS[STEPS_MS.length - 1];
     const found = [];
-    for (let ms = Math.ceil(this.begin / step) * step; ms <= this.end; ms += step) found.push([ms, tickSays(ms, step)]);
+    for (let ms = Math.ceil(this.begin / step) * step; ms <= this.end; ms += step) found.push([ms, tickLabel(ms, step)]);
     return found;
   }
 }
 
-function tickSays(ms, step) {
-  const text = stamp(ms);
+function tickLabel(ms, step) {
+  const text = formatTime(ms);
   if (step >= 86400000 || ms % 86400000 === 0) return text.slice(0, 10);
   if (step >= 60000) return text.slice(11, 16);
   return step >= 1000 ? text.slice(11, 19) : text.slice(11);

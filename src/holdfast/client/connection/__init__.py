@@ -1,0 +1,1 @@
+"""Connection to a cluster: which one, ZooKeeper sessions, retries."""

@@ -1,0 +1,1 @@
+"""Bring programs into a cluster: submit, upgrade, restore and apply."""

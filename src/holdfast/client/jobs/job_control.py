@@ -1,0 +1,149 @@
+"""Stop, resume, restart and cancel jobs: decide what to write, and write it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.client.connection.retry import run_with_retry
+from holdfast.client.connection.target import Target
+from holdfast.client.jobs.waiting import Condition, last_event_number, until_ended, until_running, until_stopped
+from holdfast.client.timestamps import age
+from holdfast.errors import Refused
+from holdfast.model.identifiers import JobId
+from holdfast.model.job import Desired
+from holdfast.model.phase import Phase
+from holdfast.zk.records.cluster_view import read_cluster
+from holdfast.zk.records.job_lookup import find_job
+from holdfast.zk.records.job_reader import read_job
+from holdfast.zk.records.paths import Paths
+from holdfast.zk.records.stored_job import StoredJob
+from holdfast.zk.records.submission import set_desired
+from holdfast.zk.session.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class ControlDecision:
+    """Desired state to write for a job, and its effect in words."""
+
+    effect: str
+    """Predicate of a sentence whose subject is the job: how the job is now, and what happens next."""
+    condition: Condition
+    """Condition that holds once the decision has taken effect."""
+    desired: Desired | None = None
+    """None if nothing has to be written."""
+    repeat: bool = False
+    """Write it even if it is already desired. That restarts a running job and resumes a parked one."""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """Result of stop, resume, restart or cancel."""
+
+    job: StoredJob
+    """State of the job before the request."""
+    effect: str
+    """Predicate of a sentence whose subject is the job: how the job was, and what happens next."""
+    changed: bool
+    """False if the job already was as requested, so that nothing was written."""
+    has_leader: bool
+    """False if no node leads. The request takes effect as soon as a node does."""
+    condition: Condition = field(repr=False)
+    """Condition that holds once the request has taken effect, for `Cluster.wait`."""
+
+
+Decide = Callable[[StoredJob], ControlDecision]
+
+
+def control_job(target: Target, text: str, decide: Decide) -> ControlResult:
+    """Find a job, decide about it and write the decision. Raise Refused if the job does not allow it."""
+
+    async def operation(client: Client) -> ControlResult:
+        job = await find_job(client, target.paths, text)
+        decision = decide(job)
+        if decision.desired is not None:
+            await set_desired(client, target.paths, job.id, decision.desired, repeat=decision.repeat, force=decision.force)
+            await _refuse_if_ended(client, target.paths, job.id, decision.desired)
+        has_leader = (await read_cluster(client, target.paths)).leader is not None
+        return ControlResult(job, decision.effect, decision.desired is not None, has_leader, decision.condition)
+
+    return run_with_retry(target, operation, repeatable=False)
+
+
+async def _refuse_if_ended(client: Client, paths: Paths, id: JobId, desired: Desired) -> None:
+    """Raise Refused if the job ended between the read and the write."""
+    job = await read_job(client, paths, id)
+    is_cancelled = desired is Desired.CANCEL and job is not None and job.phase is Phase.CANCELLED
+    if job is not None and job.has_ended and not is_cancelled:
+        raise Refused(_ended_message(job))
+
+
+def decide_stop(job: StoredJob) -> ControlDecision:
+    refuse_uncontrollable(job)
+    if job.desired_record is not None and job.desired_record.desired is Desired.STOP:
+        return ControlDecision(f"has already been asked to stop ({job.phase}: {job.reason})", until_stopped)
+    resume = f"'holdfast resume {job.name or job.id}' continues it"
+    if job.lease is not None:
+        effect = f"is running on {job.lease.node} and stops after its current batch; {resume}"
+    else:
+        effect = f"is not running ({job.phase}: {job.reason}) and will not be started; {resume}"
+    return ControlDecision(effect, until_stopped, Desired.STOP)
+
+
+def decide_cancel(job: StoredJob) -> ControlDecision:
+    _refuse_ended(job)
+    if job.desired_record is not None and job.desired_record.desired is Desired.CANCEL:
+        return ControlDecision(f"has already been cancelled ({job.phase}: {job.reason})", until_ended)
+    if job.lease is not None:
+        effect = f"is running on {job.lease.node}; its driver is killed at once, and the job never runs again"
+    else:
+        effect = f"is not running ({job.phase}: {job.reason}) and never runs again"
+    return ControlDecision(effect, until_ended, Desired.CANCEL)
+
+
+def decide_restart(job: StoredJob, *, force: bool) -> ControlDecision:
+    refuse_uncontrollable(job)
+    if job.lease is not None:
+        running = f"is running on {job.lease.node}; attempt {job.lease.attempt} stops after its current batch"
+        effect = f"{running}, then the next attempt starts"
+    else:
+        effect = _start_effect(job)
+    return ControlDecision(effect, until_running(after_attempt=job.attempt), Desired.RUN, repeat=True, force=force)
+
+
+def decide_resume(job: StoredJob) -> ControlDecision:
+    """Decide only about a job that does not run: writing RUN again for a running job would restart it."""
+    refuse_uncontrollable(job)
+    runs = until_running(after_attempt=None, after_event=last_event_number(job))
+    if job.desired_record is not None and job.desired_record.desired is Desired.STOP:
+        # Without `repeat`: if another client resumes the job at the same time, one write is enough.
+        return ControlDecision(_start_effect(job), runs, Desired.RUN)
+    if job.phase is Phase.PARKED:
+        return ControlDecision(_start_effect(job), runs, Desired.RUN, repeat=True)
+    effect = f"is not stopped ({job.phase}: {job.reason}); nothing was changed"
+    return ControlDecision(effect, until_running(after_attempt=None))
+
+
+def _start_effect(job: StoredJob) -> str:
+    if job.lease is not None:
+        return f"is still running on {job.lease.node} ({job.phase}: {job.reason}) and starts again once it has stopped"
+    return f"is not running ({job.phase}: {job.reason}) and starts as soon as a node has free slots"
+
+
+def refuse_uncontrollable(job: StoredJob) -> None:
+    """Raise Refused if the job has ended or is in quarantine."""
+    _refuse_ended(job)
+    if job.phase is Phase.QUARANTINED:
+        raise Refused(
+            f"{job.label} is in quarantine ({job.reason}): 'holdfast quarantine release {job.id}' lets it run again once its "
+            f"records are readable, 'holdfast cancel {job.id}' ends it"
+        )
+
+
+def _refuse_ended(job: StoredJob) -> None:
+    if job.has_ended:
+        raise Refused(_ended_message(job))
+
+
+def _ended_message(job: StoredJob) -> str:
+    return f"{job.label} has already ended: {job.phase} {age(job.changed_at, time.time())} ago: {job.reason}"

@@ -1,0 +1,65 @@
+"""Jobs and events as JSON objects. Scripts rely on these keys."""
+
+import json
+import math
+from typing import Any
+
+from holdfast.client.jobs.listing import JobEvent
+from holdfast.client.timestamps import iso
+from holdfast.zk.records.stored_job import StoredJob
+
+UNKNOWN = "?"
+
+
+def job_as_json(job: StoredJob) -> dict[str, Any]:
+    progress = job.progress
+    return {
+        "id": job.id,
+        "name": job.name,
+        "phase": job.phase or UNKNOWN,
+        "reason": job.reason,
+        "attempt": job.attempt,
+        "restarts": job.restarts,
+        "node": job.node,
+        "driver_pid": job.lease.driver_pid if job.lease is not None else None,
+        "progress": {
+            "batch_id": progress.batch_id,
+            "rows_per_second": _finite(progress.rows_per_second),
+            "offsets": [_parse_offset(text) for text in progress.offsets],
+            "lag": [_parse_offset(text) for text in progress.lag],
+        },
+        "submitted_at": iso(job.submitted_ms / 1000 if job.submitted_ms is not None else None),
+        "desired": job.desired_record.desired if job.desired_record is not None else None,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """Return None for infinity and NaN, which JSON cannot represent."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _parse_offset(text: str) -> Any:
+    """Parse an offset that Spark wrote as JSON. Return any other text unchanged."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def event_as_json(job_event: JobEvent) -> dict[str, Any]:
+    event = job_event.event
+    return {
+        "time": iso(event.wall),
+        "job": job_event.job.id,
+        "name": job_event.job.name,
+        "number": event.number,
+        "phase": event.phase,
+        "reason": event.reason,
+        "attempt": event.attempt,
+        "node": event.node,
+        "epoch": event.epoch,
+    }

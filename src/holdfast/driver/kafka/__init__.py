@@ -1,0 +1,1 @@
+"""Kafka support of the driver: the connector on the class path, and the offset check before a query starts."""

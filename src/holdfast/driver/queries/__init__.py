@@ -1,0 +1,1 @@
+"""Streaming queries of the driver: checkpoints, progress, and stops at a batch boundary."""

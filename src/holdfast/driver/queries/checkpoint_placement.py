@@ -1,0 +1,200 @@
+"""Checkpoint placement: every query gets a checkpoint location that the next attempt finds again.
+
+Spark gives a query without a location and without a name a random directory, so each attempt would start from the beginning.
+"""
+
+import functools
+import hashlib
+import inspect
+import re
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from holdfast.driver.kafka.gate import KafkaGate
+from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.query_registry import StartedQueries
+from holdfast.driver.stderr_log import log_line
+from holdfast.errors import Refused
+
+CHECKPOINT_ROOT_CONF = "spark.sql.streaming.checkpointLocation"
+DEFAULT_FORMAT = "spark.sql.sources.default"
+_LOCATION_OPTION = "checkpointlocation"
+_SAFE_NAME = re.compile(r"(?!\.|_holdfast|query-\d+$)[\w.=-]{1,100}")
+
+
+def checkpoint_directory_name(name: str) -> str:
+    """Return a unique directory name for a query name: the name itself if it is safe, else its safe part and a hash."""
+    if _SAFE_NAME.fullmatch(name):
+        return name
+    plain = re.sub(r"[^\w=-]+", "-", name).strip("-_")[:60]
+    return f"{plain or 'query'}~{hashlib.sha256(name.encode(errors='backslashreplace')).hexdigest()[:8]}"
+
+
+class CheckpointPlacement:
+    """Assignment of directories below the checkpoint root to queries."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root.rstrip("/") or root
+        self._lock = threading.Lock()
+        self._unnamed = 0
+        self._thread: int | None = None
+
+    def is_root(self, location: str) -> bool:
+        return location.rstrip("/") == self._root
+
+    def location_for_name(self, name: str) -> str:
+        return f"{self._root}/{checkpoint_directory_name(name)}"
+
+    def next_unnamed_location(self) -> str:
+        """Return a location numbered by the order of starts.
+
+        Raises Refused if several threads start unnamed queries, because their order may differ in the next attempt.
+        """
+        with self._lock:
+            thread = threading.get_ident()
+            if self._thread not in (None, thread):
+                raise Refused(
+                    "several threads start queries without a name, so their checkpoints could be swapped after a restart: "
+                    "name each query with queryName"
+                )
+            self._thread = thread
+            self._unnamed += 1
+            return f"{self._root}/query-{self._unnamed}"
+
+    def release(self, location: str) -> None:
+        """Give back the location of a query that did not start, so that the next one gets the same number."""
+        with self._lock:
+            if location == f"{self._root}/query-{self._unnamed}":
+                self._unnamed -= 1
+
+
+class _WriterOptions:
+    """Options that the script has set on a DataStreamWriter, which offers no way to read them."""
+
+    def __init__(self) -> None:
+        self.location: str | None = None
+        self.path: str | None = None
+        self.name: str | None = None
+        self.format: str | None = None
+        self.mode: str | None = None
+
+    def record_options(self, options: dict[str, Any]) -> None:
+        for key, value in options.items():
+            if key.lower() == _LOCATION_OPTION and value is not None:
+                self.location = str(value)
+            elif key.lower() == "path" and value is not None:
+                self.path = str(value)
+
+
+def _writer_options(writer: Any) -> _WriterOptions:
+    """Return the options recorded for this writer."""
+    options: _WriterOptions = writer.__dict__.setdefault("_holdfast_notes", _WriterOptions())
+    return options
+
+
+def patch_writer(
+    module: ModuleType, placement: CheckpointPlacement | None, queries: ActiveQueries, started: StartedQueries, gate: KafkaGate
+) -> None:
+    """Patch the DataStreamWriter of classic Spark or of Connect. Without a placement, only record started queries."""
+    writer = module.DataStreamWriter
+    set_option = writer.option
+    _record_calls(writer, "option", lambda options, arguments: options.record_options({arguments["key"]: arguments["value"]}))
+    _record_calls(writer, "options", lambda options, arguments: options.record_options(arguments.get("options", {})))
+    _record_calls(writer, "queryName", lambda options, arguments: setattr(options, "name", arguments["queryName"]))
+    _record_calls(writer, "format", lambda options, arguments: setattr(options, "format", arguments["source"]))
+    _record_calls(writer, "outputMode", lambda options, arguments: setattr(options, "mode", arguments["outputMode"]))
+    for name in ("foreach", "foreachBatch"):
+        _record_calls(writer, name, lambda options, arguments, name=name: setattr(options, "format", name))  # type: ignore[misc]
+    for name in ("start", "toTable"):
+        setattr(writer, name, _wrap_start(getattr(writer, name), set_option, placement, queries, started, gate))
+
+
+def _record_calls(writer: Any, name: str, record: Callable[[_WriterOptions, dict[str, Any]], None]) -> None:
+    method = getattr(writer, name)
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def recording(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        record(_writer_options(self), signature.bind(self, *args, **kwargs).arguments)
+        return result
+
+    setattr(writer, name, recording)
+
+
+def _wrap_start(
+    method: Callable[..., Any],
+    set_option: Callable[..., Any],
+    placement: CheckpointPlacement | None,
+    queries: ActiveQueries,
+    started: StartedQueries,
+    gate: KafkaGate,
+) -> Callable[..., Any]:
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        arguments = signature.bind(self, *args, **kwargs).arguments
+        location = _choose_location(self, arguments, placement) if placement is not None else None
+        if location is not None:
+            set_option(self, "checkpointLocation", location)
+        options = _writer_options(self)
+        name = arguments.get("queryName") or options.name or ""
+        try:
+            gate.wait_for_permission(self, location or options.location, f"'{name}'" if name else "without a name")
+            query = method(self, *args, **kwargs)
+        except BaseException:
+            if placement is not None and location is not None:
+                placement.release(location)
+            raise
+        queries.add(query)
+        started.record(query, location or options.location, *_describe_sink(self, arguments, options))
+        return query
+
+    return start
+
+
+def _choose_location(writer: Any, arguments: dict[str, Any], placement: CheckpointPlacement) -> str | None:
+    options = _writer_options(writer)
+    options.record_options(arguments.get("options", {}))
+    if options.location is not None:
+        return None
+    name = arguments.get("queryName") or options.name
+    format = arguments.get("format") or options.format or ""
+    mode = arguments.get("outputMode") or options.mode or "append"
+    if format.lower() == "memory" and mode.lower() != "complete":
+        return None  # a memory table is lost with the process, and Spark refuses to continue its checkpoint
+    _log_ignored_setting(writer, placement)
+    if name:
+        location = placement.location_for_name(name)
+        log_line(f"the query '{name}' uses the checkpoint {location}")
+    else:
+        location = placement.next_unnamed_location()
+        log_line(
+            f"a query without a name uses the checkpoint {location}, numbered by the order of starts; set queryName to fix it"
+        )
+    return location
+
+
+def _describe_sink(writer: Any, arguments: dict[str, Any], options: _WriterOptions) -> tuple[str, str]:
+    """Return the output format, and the path or an empty string."""
+    if "tableName" in arguments:
+        return "table", ""
+    format = arguments.get("format") or options.format or _session(writer).conf.get(DEFAULT_FORMAT, "parquet")
+    return str(format), str(arguments.get("path") or options.path or "")
+
+
+def _session(writer: Any) -> Any:
+    return getattr(writer, "_spark", None) or writer._session
+
+
+def _log_ignored_setting(writer: Any, placement: CheckpointPlacement) -> None:
+    """Log that a checkpoint root in Spark's configuration has no effect: other jobs may share it."""
+    configured = _session(writer).conf.get(CHECKPOINT_ROOT_CONF, None)
+    if configured and not placement.is_root(configured):
+        log_line(
+            f"{CHECKPOINT_ROOT_CONF} is ignored, because Holdfast gives this job its own checkpoint; to choose a location "
+            "yourself, set option('checkpointLocation', …) on the query"
+        )

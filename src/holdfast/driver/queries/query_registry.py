@@ -1,0 +1,26 @@
+"""Registry of started queries for the runner: their checkpoints and outputs."""
+
+import threading
+from typing import Any
+
+from holdfast.driver_protocol.control_files import STARTED_QUERIES_FILE, write_control_file
+from holdfast.driver_protocol.query_record import QUERIES_MAX, StartedQuery, started_queries_to_json
+
+
+class StartedQueries:
+    """Writer of `control/queries.json`, which is replaced at each start. A later query replaces one at the same location."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._queries: dict[str, StartedQuery] = {}
+
+    def record(self, query: Any, location: str | None, format: str, path: str) -> None:
+        """Record a started query. An empty location means that a later attempt cannot continue the query."""
+        name = str(query.name or "")
+        entry = StartedQuery(label=name or str(query.id), location=location or "", name=name, format=format, path=path)
+        with self._lock:
+            self._queries.pop(entry.location, None)
+            self._queries[entry.location] = entry
+            newest = list(self._queries.values())[-QUERIES_MAX:]
+            write_control_file(self._directory, STARTED_QUERIES_FILE, started_queries_to_json(newest))

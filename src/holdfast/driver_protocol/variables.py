@@ -1,0 +1,41 @@
+"""Names of the environment variables that the runner sets for a driver and for the processes that the driver starts.
+
+This module imports nothing: the watchdog imports it.
+"""
+
+PREFIX = "HOLDFAST_"
+"""Prefix of all Holdfast variables. A driver inherits none of the node's own variables with this prefix."""
+
+NONCE = "HOLDFAST_NONCE"
+"""Random token of the attempt. Every process of the attempt inherits it, which is how the watchdog finds them."""
+JOB = "HOLDFAST_JOB"
+"""Job id."""
+JOB_NAME = "HOLDFAST_NAME"
+ATTEMPT = "HOLDFAST_ATTEMPT"
+"""Attempt number, in decimal."""
+ANCESTORS = "HOLDFAST_ANCESTORS"
+"""Ids of the jobs that this job was restored from, newest first, separated by commas."""
+NODE = "HOLDFAST_NODE"
+"""Id of the node that runs the driver."""
+CHECKPOINT = "HOLDFAST_CHECKPOINT"
+"""Root of the job's checkpoints: a path or URI that Spark understands."""
+STORAGE = "HOLDFAST_STORAGE"
+"""Root of the cluster's shared storage: a path or URI."""
+CONTROL_DIRECTORY = "HOLDFAST_CONTROL"
+"""Local directory of the control files (see `control_files`)."""
+
+CONNECTORS = "HOLDFAST_CONNECTORS"
+"""Local directory of the downloaded Kafka connectors."""
+KAFKA_CONNECTOR = "HOLDFAST_KAFKA_CONNECTOR"
+"""The job's choice of a Kafka connector: a version, `on`, `off`, or empty for automatic."""
+MAVEN_MIRROR = "DEFAULT_ARTIFACT_REPOSITORY"
+"""Maven repository to download from. Spark defines this name and reads the variable too."""
+
+GUARDS_OFF = "HOLDFAST_GUARDS_OFF"
+"""Names of the guards that the job disables, separated by commas or spaces."""
+KAFKA_GRACE = "HOLDFAST_KAFKA_GRACE"
+"""Duration for which a Kafka problem may last before the monitor parks the job."""
+KAFKA_AWAY = "HOLDFAST_KAFKA_AWAY"
+"""Duration for which Kafka may be unreachable before the monitor parks the job."""
+KAFKA_CHECK_INTERVAL = "HOLDFAST_KAFKA_CHECK"
+"""Duration between two offset checks of a running query."""

@@ -1,0 +1,46 @@
+"""Detect how a file is to be read, from a sample of its start: log, quoted log lines, wrapped log or plain text."""
+
+import numpy as np
+
+from holdfast.explain.library import Library
+from holdfast.explain.scan.record_scan import FileMode, RecordScan, scan_records
+
+SAMPLE_BYTES = 16 * 1024
+ENCODING_BYTES = 1024
+STRAY_SHARE = 0.05
+"""Lines between records, per record, above which a file is text that quotes records."""
+WRAPPED_SHARE = 0.9
+"""Share of lines with the prefix of a log collector above which the prefix is removed,"""
+RECORD_SHARE = 0.02
+"""provided that at least this share of the lines then starts a record."""
+_CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
+
+
+def detect_mode(sample: bytes, library: Library, *, compiled: bool = False) -> FileMode:
+    prose = _scan(sample, FileMode.PROSE, library, compiled)
+    if not len(prose.starts):
+        return FileMode.PLAIN
+    formats = [
+        (library.formats.format(FileMode.PROSE, number), count)
+        for number, count in enumerate(np.bincount(prose.formats).tolist())
+        if count
+    ]
+    if sum(count for format, count in formats if format.wrapper) > WRAPPED_SHARE * prose.lines:
+        wrapped = _scan(sample, FileMode.WRAPPED, library, compiled)
+        return FileMode.WRAPPED if len(wrapped.starts) > RECORD_SHARE * prose.lines else FileMode.LOG
+    lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
+    text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
+    quoted = sum(count for format, count in formats if format.prose)
+    has_text_between = text_lines > max(2, STRAY_SHARE * len(prose.starts))
+    return FileMode.PROSE if has_text_between or 2 * quoted > len(prose.starts) else FileMode.LOG
+
+
+def _scan(sample: bytes, mode: FileMode, library: Library, compiled: bool) -> RecordScan:
+    headers, wrappers = library.formats.header_table(mode), library.formats.wrapper_table
+    return scan_records(sample, len(sample), mode, headers, wrappers=wrappers, compiled=compiled)
+
+
+def is_utf_16(sample: bytes) -> bool:
+    """Return True for a byte order mark, or if every other byte is mostly zero, as in Latin text with two-byte characters."""
+    halves = sample[:ENCODING_BYTES:2], sample[1:ENCODING_BYTES:2]
+    return sample[:2] in (b"\xff\xfe", b"\xfe\xff") or any(2 * half.count(0) > len(half) > 1 for half in halves)

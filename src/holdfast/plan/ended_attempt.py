@@ -1,0 +1,121 @@
+"""Decisions about a job whose last attempt is no longer alive."""
+
+from dataclasses import dataclass, replace
+
+from holdfast.model import restart_strategy
+from holdfast.model.job import Desired, Ending, JobState, Outcome, Report, Spec
+from holdfast.model.phase import Phase
+from holdfast.plan.command import Command
+from holdfast.plan.snapshot import Snapshot
+from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
+
+LOSSES_WITHOUT_DELAY = 1
+"""Lost attempts in a row after which the next attempt still starts at once."""
+LOSS_DELAY_S_MAX = 60.0
+STABLE_RUN_S = 60.0
+"""Run time after which the loss of an attempt is not attributed to its start, and the count of losses begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """The last attempt of a job whose lease is gone, and what follows it."""
+
+    snapshot: Snapshot
+    changer: StateChanger
+    state: JobState
+    spec: Spec
+    desired: Desired
+
+    def decide(self) -> Command | None:
+        """Return the state that follows the attempt, or None while its processes may still be running."""
+        if not self._is_dead():
+            return None
+        report = self._report
+        state = replace(self.state, versions=self.state.versions.accept()) if report and report.proven else self.state
+        if self.desired is Desired.CANCEL:
+            return self.changer.change(state, Phase.CANCELLED, CANCELLED_REASON)
+        outcome = report.outcome if report is not None and report.outcome is not None else self._loss()
+        return self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
+
+    @property
+    def _report(self) -> Report | None:
+        report = self.changer.job.report
+        return report if isinstance(report, Report) and report.attempt == self.state.attempt else None
+
+    def _is_dead(self) -> bool:
+        """Return True if every process of the attempt is certainly gone.
+
+        Either the report certifies it, or the lease has been missing for a margin, measured by this leader's clock.
+        An attempt without a report has never held the lease. It cannot take the lease once the next number is assigned,
+        nor while the job is not meant to run; the leader waits only to give it time to start.
+        """
+        report = self._report
+        not_started = report is None and self.state.phase is Phase.STARTING
+        if (report is not None and report.dead) or (not_started and self.desired is not Desired.RUN):
+            return True
+        since = self.changer.job.lease_gone_since
+        if since is None:
+            return False
+        may_start = not_started and self.state.node in self.snapshot.nodes
+        return self.changer.now.boot - since >= (self.snapshot.start_s if may_start else self.snapshot.margin_s)
+
+    def _loss(self) -> Outcome:
+        node = f"on {self.state.node}" if self.state.node is not None else "on an unknown node"
+        if self._report is None:
+            return Outcome(Ending.LOST, f"attempt {self.state.attempt} {node} never started")
+        return Outcome(
+            Ending.LOST, f"attempt {self.state.attempt} {node} was lost: its lease is gone and it reported no outcome"
+        )
+
+    def _stop_or_finish(self, state: JobState, outcome: Outcome) -> Command | None:
+        if outcome.ending is Ending.FINISHED:
+            return self.changer.change(state, Phase.FINISHED, outcome.reason)
+        if self.desired is Desired.STOP:
+            return self.changer.change(state, Phase.PARKED, STOPPED_REASON)
+        if outcome.ending.requires_operator:
+            return self.changer.change(state, Phase.PARKED, outcome.reason)
+        return None
+
+    def _restart_or_fail(self, state: JobState, outcome: Outcome) -> Command:
+        job_failed, unstartable = outcome.ending.is_job_failure, outcome.ending is Ending.UNSTARTABLE
+        if state.versions.on_trial and (job_failed or unstartable):
+            return self._roll_back(state, outcome)
+        if unstartable:
+            return self.changer.change(state, Phase.FAILED, outcome.reason)
+        if job_failed:
+            return self._apply_restart_strategy(state, outcome)
+        if outcome.ending is Ending.LOST:
+            return self._restart_after_loss(state, outcome)
+        return self.changer.change(state, Phase.PENDING, outcome.reason, losses=0)
+
+    def _roll_back(self, state: JobState, outcome: Outcome) -> Command:
+        """Return to the previous version at once. The failure of a version on trial does not count against the job."""
+        versions = state.versions.roll_back()
+        reason = (
+            f"version {versions.rejected} failed before its first batch: {outcome.reason}; "
+            f"rolled back to version {versions.current}"
+        )
+        return self.changer.change(replace(state, versions=versions), Phase.PENDING, reason)
+
+    def _apply_restart_strategy(self, state: JobState, outcome: Outcome) -> Command:
+        wall = self.changer.now.wall
+        started = self._report.started if self._report is not None else None
+        failures = state.failures.add_failure(started=started, now=wall)
+        strategy = restart_strategy.parse_strategy(self.spec.restart)
+        key = f"{self.changer.job.id}/{state.attempt}"
+        verdict = restart_strategy.decide_restart(strategy, failures, now=wall, key=key)
+        if isinstance(verdict, restart_strategy.GiveUp):
+            return self.changer.change(state, Phase.FAILED, f"{outcome.reason}; {verdict.reason}", failures=failures)
+        reason = f"{outcome.reason}; next attempt in {verdict.delay_s:.0f} s"
+        return self.changer.change(state, Phase.BACKOFF, reason, failures=failures, not_before=wall + verdict.delay_s)
+
+    def _restart_after_loss(self, state: JobState, outcome: Outcome) -> Command:
+        """Restart without using the job's restart budget. Delay repeated losses, so that the job does not restart in a loop."""
+        wall, report = self.changer.now.wall, self._report
+        was_stable = report is not None and wall - report.started >= STABLE_RUN_S
+        losses = 1 if was_stable else state.losses + 1
+        if losses <= LOSSES_WITHOUT_DELAY:
+            return self.changer.change(state, Phase.PENDING, outcome.reason, losses=losses)
+        delay_s = min(2.0 ** min(losses - LOSSES_WITHOUT_DELAY - 1, 16), LOSS_DELAY_S_MAX)
+        reason = f"{outcome.reason}; lost {losses} times in a row, next attempt in {delay_s:.0f} s"
+        return self.changer.change(state, Phase.BACKOFF, reason, losses=losses, not_before=wall + delay_s)

@@ -1,0 +1,113 @@
+"""Checkpoint of an attempt: claimed and verified before the driver starts, updated with its queries and its outcome."""
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+from holdfast.checkpoint import KnownQueries
+from holdfast.errors import Conflict, HoldfastError, Refused
+from holdfast.log import Log
+from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.job import Ending, Outcome, Report
+from holdfast.runner.execution.checkpoint_check import CheckpointVerification
+from holdfast.runner.execution.control_reader import ControlReader
+from holdfast.runner.execution.started_queries import is_worth_saving, merge_started_queries
+from holdfast.storage import CheckpointClaim, Claims, ForeignCheckpoint, checkpoint_location
+
+SAVE_QUERIES_INTERVAL_S = 1.0
+"""Interval at which the runner looks for queries that the driver has started."""
+
+
+class EndedBeforeStart(Exception):
+    """The attempt is over before its driver was started."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+class AttemptCheckpoint:
+    def __init__(self, root: str, storage: str, claim: CheckpointClaim, control: ControlReader, log: Log) -> None:
+        """`root` is the root of the job's checkpoints as Spark spells it; `storage`, the root of the shared storage."""
+        self._root = root
+        self._storage = storage
+        self._claim = claim
+        self._control = control
+        self._log = log
+        self._claims = Claims(checkpoint_location(root, storage), warn=lambda note: log.warning("claims", problem=note))
+        self._saved_queries: KnownQueries | None = None
+        """Queries as the checkpoint records them; None if it has no record."""
+        self.repair_note = ""
+        """Sentence about the repair that `verify` made; empty if none was needed."""
+
+    # Before the driver starts
+
+    async def require_no_unreported_outcome(self, previous_report: Report | None) -> None:
+        """Raise EndedBeforeStart if the previous attempt ended without reporting its outcome to ZooKeeper."""
+        if previous_report is None or previous_report.outcome is not None:
+            return
+        fields = await asyncio.to_thread(self._claims.read_outcome, previous_report.attempt)
+        if (outcome := _decode_outcome(fields)) is not None:
+            reason = f"attempt {previous_report.attempt} ended without reporting its outcome to ZooKeeper: {outcome.reason}"
+            raise EndedBeforeStart(Outcome(outcome.ending, reason))
+
+    async def claim(self) -> None:
+        """Claim the checkpoint for this attempt. Raise EndedBeforeStart if another job or a later attempt has it."""
+        try:
+            await asyncio.to_thread(self._claims.claim, self._claim)
+        except (ForeignCheckpoint, Conflict) as error:
+            raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
+
+    async def verify(self, previous_report: Report | None) -> None:
+        """Verify the checkpoint and repair torn offsets. Raise EndedBeforeStart if the checkpoint cannot be trusted."""
+        verification = CheckpointVerification(self._root, self._storage, self._claims, self._claim, self._log)
+        try:
+            self.repair_note = await asyncio.to_thread(verification.verify, previous_report)
+        except (ForeignCheckpoint, Conflict) as error:
+            raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
+        except Refused as error:
+            raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_DAMAGED, str(error))) from error
+        if self.repair_note:
+            self._log.warning("checkpoint repaired", note=self.repair_note)
+
+    # While the driver runs, and after it
+
+    async def keep_saving_queries(self) -> None:
+        """Save the driver's queries until cancelled: the next attempt needs them even if this runner is killed."""
+        with suppress(OSError, HoldfastError):
+            self._saved_queries = await asyncio.to_thread(self._claims.load_known_queries)
+        while True:
+            await asyncio.sleep(SAVE_QUERIES_INTERVAL_S)
+            await self.save_queries()
+
+    async def save_queries(self, *, final: bool = False) -> None:
+        """Save the driver's queries if there is a new one, or, with `final`, if anything has changed."""
+        started = self._control.started_queries()
+        if not started:
+            return
+        queries = merge_started_queries(self._saved_queries or KnownQueries(), started, self._control.query_batches())
+        if queries == self._saved_queries or not (final or is_worth_saving(self._saved_queries, queries)):
+            return
+        try:
+            await asyncio.to_thread(self._claims.save_known_queries, queries)
+            self._saved_queries = queries
+        except (OSError, HoldfastError) as error:
+            self._log.warning("queries not saved in the checkpoint", problem=str(error))
+
+    async def save_outcome(self, outcome: Outcome) -> None:
+        """Save an outcome that must prevent the next attempt, in case the report to ZooKeeper fails."""
+        if outcome.ending in (Ending.LOST, Ending.STOPPED) or outcome.ending.concerns_checkpoint:
+            return
+        try:
+            await asyncio.to_thread(self._claims.write_outcome, self._claim.attempt, json.loads(encode(outcome)))
+        except (OSError, HoldfastError) as error:
+            self._log.warning("outcome not saved in the checkpoint", problem=str(error))
+
+
+def _decode_outcome(fields: dict[str, Any] | None) -> Outcome | None:
+    if fields is None:
+        return None
+    with suppress(MalformedRecord, NewerSchema):
+        return decode(Outcome, json.dumps(fields).encode(), where="outcome")
+    return None

@@ -1,0 +1,142 @@
+"""Verification of a job's checkpoints before each attempt: a driver never starts from a checkpoint that cannot be trusted.
+
+Blocks. Only reads, with one exception: an incomplete offsets file is moved aside if its batch certainly had no effect.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.checkpoint import CheckpointVerdict, FileSinkLog, KnownQueries, KnownQuery, Query, judge_query
+from holdfast.checkpoint.verdict import describe_last_commit, join_findings
+from holdfast.errors import HoldfastError, Refused, Unavailable
+from holdfast.log import Log
+from holdfast.model.job import Report
+from holdfast.storage import CheckpointClaim, Checkpoints, Claims, ForeignCheckpoint, checkpoint_location, examine_file_sink
+
+
+class CheckpointDamaged(Refused):
+    """The checkpoint cannot be trusted, and an operator must decide. The message has the findings and the choices."""
+
+
+@dataclass(frozen=True, slots=True)
+class _QueryCheckpoint:
+    """Checkpoint of one query, which may be missing."""
+
+    location: str
+    """Path or URI as Spark spells it."""
+    checkpoints: Checkpoints
+    query: Query | None
+
+
+class CheckpointVerification:
+    def __init__(self, root: str, storage: str, claims: Claims, claim: CheckpointClaim, log: Log) -> None:
+        self._root = root.rstrip("/") or root
+        """Root of the job's checkpoints as Spark spells it."""
+        self._storage = storage
+        self._claims = claims
+        self._claim = claim
+        self._log = log
+
+    def verify(self, previous_report: Report | None) -> str:
+        """Verify all checkpoints of the job. Return a sentence about repairs, or an empty string.
+
+        Raises CheckpointDamaged, Unavailable, and the errors of a claim.
+        """
+        recorded = self._claims.load_known_queries()
+        reported_batch = (
+            previous_report.progress.batch_id if previous_report is not None and previous_report.progress is not None else None
+        )
+        known = _with_reported_batch(recorded or KnownQueries(), reported_batch)
+        places = list(self._query_checkpoints(known))
+        if reported_batch is not None and recorded is None and not places:
+            raise CheckpointDamaged(self._damage_message(self._root, None, (_missing_after_batch(reported_batch),)))
+        verdicts = [(place, self._judge(place, known.find(place.location))) for place in places]
+        for place, verdict in verdicts:
+            for remark in verdict.remarks:
+                self._log.warning("checkpoint", location=place.location, problem=remark)
+            if verdict.problems:
+                raise CheckpointDamaged(self._damage_message(place.location, place.query, verdict.problems))
+        note = "; ".join(
+            self._set_aside(place, verdict.batch_to_set_aside)
+            for place, verdict in verdicts
+            if verdict.batch_to_set_aside is not None
+        )
+        self._save_positions(recorded, places)
+        return note
+
+    # Reading
+
+    def _query_checkpoints(self, known: KnownQueries) -> Iterator[_QueryCheckpoint]:
+        """Yield the checkpoints below the root, then the known ones elsewhere, including those that are missing."""
+        root = Checkpoints(checkpoint_location(self._root, self._storage))
+        found = {f"{self._root}/{query.place}".rstrip("/"): query for query in root.examine_queries()}
+        for location, query in found.items():
+            yield _QueryCheckpoint(location, root, query)
+        for each in known.queries:
+            if each.location and each.location not in found and (place := self._outside_root(each)) is not None:
+                yield place
+
+    def _outside_root(self, known: KnownQuery) -> _QueryCheckpoint | None:
+        """Return a checkpoint outside of the root, claimed for this job; None if this node cannot access it."""
+        try:
+            place = checkpoint_location(known.location, self._storage)
+            checkpoints = Checkpoints(place)
+            query = next((query for query in checkpoints.examine_queries() if not query.place), None)
+            if query is not None and not known.location.startswith(f"{self._root}/"):
+                Claims(place).claim(self._claim)
+        except ForeignCheckpoint:
+            raise
+        except (Refused, Unavailable) as error:
+            self._log.warning("checkpoint not verified", location=known.location, problem=str(error))
+            return None
+        return _QueryCheckpoint(known.location, checkpoints, query)
+
+    def _judge(self, place: _QueryCheckpoint, known: KnownQuery | None) -> CheckpointVerdict:
+        return judge_query(place.query, known, self._sink(known))
+
+    def _sink(self, known: KnownQuery | None) -> FileSinkLog | None:
+        if known is None or not known.writes_files:
+            return None
+        try:
+            return examine_file_sink(checkpoint_location(known.path, self._storage))
+        except HoldfastError as error:
+            self._log.warning("sink not verified", location=known.path, problem=str(error))
+            return None
+
+    # Repair and record
+
+    def _set_aside(self, place: _QueryCheckpoint, batch: int) -> str:
+        assert place.query is not None
+        aside = place.checkpoints.set_aside(place.query, batch, self._claim.attempt)
+        continuation = f"the query continues after batch {batch - 1}" if batch > 0 else "the query starts with batch 0 again"
+        return (
+            f"offsets/{batch} of {place.location} was incomplete and was moved to {aside}; "
+            f"that batch had no effect, and {continuation}"
+        )
+
+    def _save_positions(self, recorded: KnownQueries | None, places: list[_QueryCheckpoint]) -> None:
+        known = recorded or KnownQueries()
+        for place in places:
+            if place.query is not None and place.query.committed is not None:
+                query = known.find(place.location) or KnownQuery(place.location)
+                known = known.with_query(replace(query, batch_id=place.query.committed))
+        if known != recorded:
+            self._claims.save_known_queries(known)
+
+    def _damage_message(self, location: str, query: Query | None, problems: tuple[str, ...]) -> str:
+        job = self._claim.job
+        return (
+            f"the checkpoint {location} cannot be trusted: {join_findings(problems)}; {describe_last_commit(query)}. "
+            f"Repair it or restore a copy and run 'holdfast resume {job}', or run 'holdfast cancel {job}'"
+        )
+
+
+def _missing_after_batch(reported_batch: int) -> str:
+    return f"it no longer exists, but batch {reported_batch} was committed: the query would start from scratch"
+
+
+def _with_reported_batch(known: KnownQueries, reported_batch: int | None) -> KnownQueries:
+    """Add the reported batch. The report does not name a query, so that works only for a job with one query."""
+    if reported_batch is None or len(known.queries) != 1 or not known.queries[0].location:
+        return known
+    return known.with_query(replace(known.queries[0], batch_id=reported_batch))

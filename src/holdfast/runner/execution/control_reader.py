@@ -1,0 +1,54 @@
+"""Reader of the control files that a driver and its Kafka monitor write. User code can write there too: nothing is trusted."""
+
+import json
+from pathlib import Path
+
+from holdfast.driver_protocol.control_files import (
+    EXIT_RECORD_FILE,
+    KAFKA_STATUS_FILE,
+    PROGRESS_FILE,
+    STARTED_QUERIES_FILE,
+    read_control_file,
+)
+from holdfast.driver_protocol.exit_record import ExitRecord, parse_exit_record
+from holdfast.driver_protocol.kafka_status import KafkaStatus, parse_kafka_status
+from holdfast.driver_protocol.progress_record import parse_progress, parse_query_batches
+from holdfast.driver_protocol.query_record import StartedQuery, parse_started_queries
+from holdfast.model.job import Progress
+
+
+class ControlReader:
+    """Reader of one attempt's control directory. Missing and malformed files count as empty; nothing here raises."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def exit_record(self) -> ExitRecord | None:
+        return parse_exit_record(read_control_file(self._directory, EXIT_RECORD_FILE))
+
+    def started_queries(self) -> list[StartedQuery]:
+        return parse_started_queries(read_control_file(self._directory, STARTED_QUERIES_FILE) or {})
+
+    def query_batches(self) -> dict[str, int]:
+        """Return the last completed batch of each query, by the query's label."""
+        return parse_query_batches(read_control_file(self._directory, PROGRESS_FILE) or {})
+
+    def progress(self) -> Progress | None:
+        fields = read_control_file(self._directory, PROGRESS_FILE)
+        record = parse_progress(fields) if fields is not None else None
+        if record is None:
+            return None
+        return Progress(
+            batch_id=record.batch_id,
+            rows_per_second=record.rows_per_second,
+            offsets=tuple(json.dumps(offset) for offset in record.offsets),
+            offset_queries=record.offset_queries,
+            lag=tuple(json.dumps(lag) for lag in self._kafka_status().lag),
+        )
+
+    def kafka_note(self) -> str:
+        """Return the Kafka monitor's sentence for operators, or an empty string."""
+        return self._kafka_status().note
+
+    def _kafka_status(self) -> KafkaStatus:
+        return parse_kafka_status(read_control_file(self._directory, KAFKA_STATUS_FILE) or {})

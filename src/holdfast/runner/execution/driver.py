@@ -1,0 +1,253 @@
+"""Execution of a driver: claim the checkpoint, download the code, start the driver, wait for its end, classify the result."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from holdfast.atomic_file import write_atomically
+from holdfast.clock import Clock
+from holdfast.driver_protocol.control_files import request_stop
+from holdfast.errors import Conflict, Refused, Unavailable
+from holdfast.log import Log
+from holdfast.model.codec import encode
+from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
+from holdfast.runner.attempt_layout import CONTROL_DIRECTORY, DRIVER_LOG, OUTCOME_FILE, SESSION_FILE
+from holdfast.runner.execution.attempt_checkpoint import AttemptCheckpoint, EndedBeforeStart
+from holdfast.runner.execution.classify import classify_exit
+from holdfast.runner.execution.control_reader import ControlReader
+from holdfast.runner.execution.driver_command import NO_NODE_RESOURCES, DriverCommand, NodeResources
+from holdfast.runner.execution.master_check import check_master, spark_master
+from holdfast.runner.execution.memory_limit import kernel_oom_kills, memory_limit_bytes, wait_until_exceeded
+from holdfast.runner.execution.watchdog_client import WatchdogClient
+from holdfast.runner.lease import AttemptAssignment
+from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED
+from holdfast.storage import BlobMissing, CheckpointClaim, Storage
+from holdfast.zk.session import session_file
+from holdfast.zk.session.client import SessionId
+from holdfast.zk.session.connection_settings import ConnectionSettings
+
+FETCH_ATTEMPTS_MAX = 5
+FETCH_RETRY_S = 2.0
+INFRASTRUCTURE_REFUSALS = ("the deadline", "cannot start a process")
+"""Beginnings of those refusals of a watchdog that have nothing to do with the job."""
+
+
+class LocalDriverExecution:
+    """`interfaces.DriverExecution` with real processes on this machine."""
+
+    def __init__(
+        self,
+        assignment: AttemptAssignment,
+        directory: Path,
+        *,
+        cluster: str,
+        storage: Storage,
+        ensemble: ConnectionSettings,
+        clock: Clock,
+        log: Log,
+        resources: NodeResources = NO_NODE_RESOURCES,
+    ) -> None:
+        self._assignment = assignment
+        self._directory = directory
+        self._cluster = cluster
+        self._storage = storage
+        self._ensemble = ensemble
+        self._clock = clock
+        self._log = log
+        self._resources = resources
+        self._deadline = float("-inf")
+        self._watchdog: WatchdogClient | None = None
+        self._kill_task: asyncio.Task[None] | None = None
+        self._checkpoint: AttemptCheckpoint | None = None
+        self._kill_cause: Outcome | None = None
+        self._stop_requested = False
+        self._control = ControlReader(directory / CONTROL_DIRECTORY)
+        self.driver_pid: int | None = None
+
+    # One run of the driver
+
+    async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:
+        try:
+            command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
+            memory_limit = memory_limit_bytes(spec)
+            checkpoint = await self._prepare(spec, command, previous_report)
+            return await self._execute(spec, command, checkpoint, memory_limit)
+        except EndedBeforeStart as ended:
+            return ended.outcome
+        except Unavailable as error:
+            return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {error}")
+        except (Refused, Conflict) as error:
+            return self._kill_cause or Outcome(self._classify_refusal(error), str(error))
+        except OSError as error:
+            problem = error.strerror or error
+            return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {problem}")
+
+    async def _prepare(self, spec: Spec, command: DriverCommand, previous_report: Report | None) -> AttemptCheckpoint:
+        checkpoint = self._checkpoint = self._open_checkpoint(command)
+        await checkpoint.require_no_unreported_outcome(previous_report)
+        await check_master(spec)
+        # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
+        await self._fetch_code(command)
+        await checkpoint.claim()
+        self._require_not_killed()
+        await checkpoint.verify(previous_report)
+        self._require_not_killed()
+        return checkpoint
+
+    def _open_checkpoint(self, command: DriverCommand) -> AttemptCheckpoint:
+        assignment = self._assignment
+        claim = CheckpointClaim(
+            cluster=self._cluster,
+            job=assignment.job,
+            attempt=assignment.attempt,
+            node=assignment.node,
+            nonce=assignment.nonce,
+        )
+        return AttemptCheckpoint(command.checkpoint, str(self._storage.location), claim, self._control, self._log)
+
+    async def _fetch_code(self, command: DriverCommand) -> None:
+        for attempts_left in reversed(range(FETCH_ATTEMPTS_MAX)):
+            self._require_not_killed()
+            try:
+                await asyncio.to_thread(command.fetch_code)
+                return
+            except BlobMissing as error:
+                outcome = Outcome(Ending.UNSTARTABLE, f"the job's code is missing from the storage: {error}")
+                raise EndedBeforeStart(outcome) from error
+            except Unavailable as error:
+                if not attempts_left:
+                    raise
+                self._log.warning("code not fetched yet", problem=str(error))
+                await asyncio.sleep(FETCH_RETRY_S)
+
+    def _require_not_killed(self) -> None:
+        if self._kill_cause is not None:
+            raise EndedBeforeStart(self._kill_cause)
+
+    async def _execute(
+        self, spec: Spec, command: DriverCommand, checkpoint: AttemptCheckpoint, memory_limit: int | None
+    ) -> Outcome:
+        oom_kills_before = kernel_oom_kills()
+        output = self._directory / DRIVER_LOG
+        watchdog = self._watchdog = await WatchdogClient.start_watchdog(
+            nonce=self._assignment.nonce, output=output, deadline=self._deadline
+        )
+        try:
+            await self._start(watchdog, command)
+            status, too_late = await self._wait_for_exit(watchdog, checkpoint, memory_limit)
+            await watchdog.tree_gone
+            await checkpoint.save_queries(final=True)
+            self._discard_archive_after_crash(watchdog, command.cds_archive)
+            return self._classify(
+                watchdog,
+                status,
+                too_late=too_late,
+                kernel_killed_for_memory=kernel_oom_kills() > oom_kills_before,
+                master=spark_master(spec),
+            )
+        finally:
+            await watchdog.close()
+
+    async def _start(self, watchdog: WatchdogClient, command: DriverCommand) -> None:
+        watchdog.set_deadline(self._deadline)
+        self._require_not_killed()
+        environment = command.build_environment(os.environ)
+        self.driver_pid = await watchdog.start_driver(command.arguments, environment, command.work_directory)
+        self._log.info("driver started", pid=self.driver_pid)
+
+    async def _wait_for_exit(
+        self, watchdog: WatchdogClient, checkpoint: AttemptCheckpoint, memory_limit: int | None
+    ) -> tuple[int, bool]:
+        """Return the driver's wait status, and whether the deadline had passed when the driver ended."""
+        tasks = [asyncio.ensure_future(checkpoint.keep_saving_queries())]
+        if memory_limit is not None:
+            tasks.append(asyncio.ensure_future(self._enforce_memory_limit(memory_limit)))
+        status = await watchdog.driver_exited
+        # Compare now: until the rest of the tree is gone, seconds may pass in which the lease is confirmed again.
+        too_late = watchdog.kill_reason == DEADLINE_PASSED or self._clock.boottime() >= self._deadline
+        for task in tasks:
+            task.cancel()
+        return status, too_late
+
+    async def _enforce_memory_limit(self, limit: int) -> None:
+        self.kill(await wait_until_exceeded(self._assignment.nonce, limit))
+
+    def _classify(
+        self, watchdog: WatchdogClient, status: int, *, too_late: bool, kernel_killed_for_memory: bool, master: str
+    ) -> Outcome:
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        if self._kill_cause is not None and killed:
+            return self._kill_cause
+        if killed and too_late:
+            return Outcome(Ending.LOST, "the lease could not be confirmed before its deadline, so the driver was killed")
+        if watchdog.watchdog_lost and killed:
+            return Outcome(Ending.LOST, "the watchdog was killed, and the driver with it")
+        return classify_exit(
+            status=status,
+            record=self._control.exit_record(),
+            output_tail=watchdog.output_tail(),
+            stop_requested=self._stop_requested,
+            kernel_killed_for_memory=kernel_killed_for_memory,
+            master=master,
+        )
+
+    def _classify_refusal(self, error: Refused | Conflict) -> Ending:
+        """Return LOST if the start came too late or the machine had no process to spare: neither is the job's fault."""
+        watchdog = self._watchdog
+        not_the_job = watchdog is not None and (watchdog.kill_reason or str(error).startswith(INFRASTRUCTURE_REFUSALS))
+        return Ending.LOST if not_the_job else Ending.UNSTARTABLE
+
+    def _discard_archive_after_crash(self, watchdog: WatchdogClient, archive: Path | None) -> None:
+        archives = self._resources.cds_archives
+        if archives is None or archive is None:
+            return
+        if archives.discard_after_crash(archive, watchdog.output_tail()):
+            self._log.warning("class archive removed", problem=f"Java has crashed, and {archive} may be the cause")
+
+    # Commands of the runner
+
+    def set_deadline(self, deadline: float) -> None:
+        self._deadline = deadline
+        if self._watchdog is not None:
+            self._watchdog.set_deadline(deadline)
+
+    def request_stop(self) -> None:
+        self._stop_requested = True
+        request_stop(self._directory / CONTROL_DIRECTORY)
+        if self.driver_pid is None:
+            self.kill(Outcome(Ending.STOPPED, "the stop request came before the driver was started"))
+
+    def send_sigterm(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.signal_driver(signal.SIGTERM)
+
+    def kill(self, cause: Outcome) -> None:
+        self._kill_cause = self._kill_cause or cause
+        if self._watchdog is not None and self._kill_task is None:
+            self._kill_task = asyncio.ensure_future(self._watchdog.kill_tree())
+
+    # State for the runner
+
+    @property
+    def note(self) -> str:
+        repair_note = self._checkpoint.repair_note if self._checkpoint is not None else ""
+        return "; ".join(filter(None, (repair_note, self._control.kafka_note())))
+
+    def progress(self) -> Progress | None:
+        return self._control.progress()
+
+    def save_session(self, session: SessionId) -> None:
+        try:
+            session_file.save_session(self._directory / SESSION_FILE, self._ensemble, session)
+        except OSError as error:
+            # If this runner crashes, ZooKeeper has to wait for the session to expire.
+            self._log.warning("session not written", problem=str(error))
+
+    async def save_outcome(self, outcome: Outcome) -> None:
+        try:
+            write_atomically(self._directory / OUTCOME_FILE, encode(outcome))
+        except OSError as error:
+            self._log.warning("outcome not written", problem=str(error))
+        if self._checkpoint is not None:
+            await self._checkpoint.save_outcome(outcome)

@@ -1,0 +1,37 @@
+"""Callbacks from other threads, run on the event loop."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+
+
+class LoopMailbox:
+    """Runs callbacks on the event loop, in the order in which they were posted.
+
+    Waking the loop is the expensive part, so a burst of callbacks wakes it once.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._callbacks: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._loop_woken = False
+
+    def post(self, callback: Callable[..., object], *arguments: object) -> None:
+        """Run the callback soon, on the event loop. Thread-safe."""
+        self._callbacks.append((callback, arguments))
+        if not self._loop_woken:
+            self._loop_woken = True
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._run_callbacks)
+
+    def _run_callbacks(self) -> None:
+        # Clear the flag before reading the queue: a callback posted in between may wake the loop twice, but is never missed.
+        self._loop_woken = False
+        try:
+            while self._callbacks:
+                callback, arguments = self._callbacks.popleft()
+                callback(*arguments)
+        finally:
+            if self._callbacks:  # a callback failed; the others still have to run
+                self._loop.call_soon(self._run_callbacks)

@@ -1,0 +1,87 @@
+"""Records in control files: the reader gets the writer's values, and malformed records never raise."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.driver_protocol.exit_record import STOPPED, ExitRecord, parse_exit_record
+from holdfast.driver_protocol.kafka_status import NOTE_MAX, KafkaStatus, parse_kafka_status
+from holdfast.driver_protocol.progress_record import ProgressRecord, QueryProgress, parse_progress, parse_query_batches
+from holdfast.driver_protocol.query_record import StartedQuery, parse_started_queries, started_queries_to_json
+
+QUERY = StartedQuery(label="words", location="/c/query-1", name="words", format="parquet", path="/out")
+ENTRY = started_queries_to_json([QUERY])["queries"][0]
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def test_exit_record_survives_the_round_trip() -> None:
+    record = ExitRecord("failed", "out of luck", "SOME_CONDITION", "ValueError", started=False, java_status=-9)
+    assert parse_exit_record(record.to_json()) == record
+    assert parse_exit_record(STOPPED.to_json()) == STOPPED
+
+
+def test_invalid_fields_of_an_exit_record_are_dropped() -> None:
+    fields = {"how": "failed", "reason": "two\nlines", "condition": 7, "exception": None, "started": "yes", "java_status": True}
+    assert parse_exit_record(fields) == ExitRecord("failed", "two lines", "", "", started=None, java_status=None)
+
+
+@pytest.mark.parametrize("fields", [None, 7, [], {}, {"how": "ended"}, {"how": ["failed"]}])
+def test_exit_record_without_a_valid_kind_is_none(fields: Any) -> None:
+    assert parse_exit_record(fields) is None
+
+
+def test_started_queries_survive_the_round_trip() -> None:
+    other = replace(QUERY, label="id-2", location="", name="")
+    assert parse_started_queries(started_queries_to_json([QUERY, other])) == [QUERY, other]
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [None, 7, [7], [{}], [{**ENTRY, "location": 7}], [{**ENTRY, "path": "x" * 9000}], [{**ENTRY, "name": "\ud800"}]],
+)
+def test_malformed_started_queries_are_dropped(queries: Any) -> None:
+    assert parse_started_queries({"queries": queries}) == []
+
+
+def test_progress_survives_the_round_trip() -> None:
+    record = ProgressRecord(7, 2.5, ({"topic": {"0": 12}}, None), (QueryProgress("words", 7, 2.5), QueryProgress("idle")))
+    assert parse_progress(record.to_json()) == replace(record, queries=())
+    assert parse_query_batches(record.to_json()) == {"words": 7}
+
+
+@pytest.mark.parametrize("batch_id", [None, "7", -1, True, 2**70, 1.5])
+def test_invalid_batch_of_a_query_is_dropped(batch_id: Any) -> None:
+    assert parse_query_batches({"queries": [{"name": "words", "batch_id": batch_id}]}) == {}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"batch_id": "x"}, {"batch_id": []}, {"rows_per_second": {}}, {"offsets": None}, {"offsets": 7}]
+)
+def test_progress_with_an_invalid_value_is_none(fields: dict[str, Any]) -> None:
+    assert parse_progress(fields) is None
+
+
+def test_kafka_status_survives_the_round_trip() -> None:
+    status = KafkaStatus("Kafka: brokers are unreachable", ({"topic": "t", "lag": 3},))
+    assert parse_kafka_status(status.to_json()) == status
+
+
+def test_malformed_kafka_status_is_empty_and_a_long_note_is_cut() -> None:
+    assert parse_kafka_status({"note": 7, "lag": "x"}) == KafkaStatus()
+    assert parse_kafka_status({"note": "two\nlines"}) == KafkaStatus()
+    assert len(parse_kafka_status({"note": "x" * 5000}).note) == NOTE_MAX
+
+
+@given(fields=st.dictionaries(st.sampled_from(["how", "reason", "queries", "batch_id", "offsets", "note", "lag"]), anything))
+def test_parsers_never_raise(fields: dict[str, Any]) -> None:
+    parse_exit_record(fields)
+    parse_started_queries(fields)
+    parse_progress(fields)
+    parse_query_batches(fields)
+    parse_kafka_status(fields)

@@ -1,0 +1,57 @@
+"""Cheap reader of a cluster's state: the content of `ls --all --json` and `cluster --json`, over one long-lived session.
+
+Polling with a new process each time would keep a core busy. Tests make their final assertions with the real commands.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from holdfast.client.connection.retry import RetryingSession
+from holdfast.client.connection.target import Target
+from holdfast.client.jobs.job_json import job_as_json
+from holdfast.errors import Unavailable
+from holdfast.zk.records.cluster_view import ClusterView, read_cluster
+from holdfast.zk.records.job_reader import read_jobs
+from holdfast.zk.session.client import Client
+
+ANSWER_TIMEOUT_S = 20.0
+
+Answer = TypeVar("Answer")
+
+
+class ClusterReader:
+    """Reader of jobs and cluster. Methods raise HoldfastError while ZooKeeper is unreachable."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="cluster-reader")
+        self._conversation = RetryingSession(target)
+
+    def __enter__(self) -> "ClusterReader":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._conversation.__aexit__(), self._loop).result(ANSWER_TIMEOUT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        jobs = self._query(lambda client: read_jobs(client, self._target.paths, include_ended=True))
+        return {job.id: job_as_json(job) for job in jobs}
+
+    def cluster(self) -> ClusterView:
+        return self._query(lambda client: read_cluster(client, self._target.paths))
+
+    def _query(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
+        future = asyncio.run_coroutine_threadsafe(self._conversation.call(request), self._loop)
+        try:
+            return future.result(ANSWER_TIMEOUT_S)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise Unavailable("ZooKeeper does not answer") from None

@@ -1,0 +1,172 @@
+"""Verification of checkpoints before an attempt."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast import log
+from holdfast.checkpoint import KnownQueries, KnownQuery
+from holdfast.errors import Conflict
+from holdfast.model.identifiers import Attempt, NodeId
+from holdfast.model.job import Progress, Report
+from holdfast.runner.execution.checkpoint_check import CheckpointDamaged, CheckpointVerification
+from holdfast.storage import CheckpointClaim, Claims, ForeignCheckpoint
+from tests.harness.checkpoint_trees import LONG_KEY_SCHEMA, checkpoint_files, operator_state, sink_log_files, write_files
+
+CLAIM = CheckpointClaim(cluster="c", job="j1", attempt=2, node="n1", nonce="x")
+NO_PROGRESS = Report(Attempt(1), NodeId("n1"), 1000.0)
+
+
+def report_with_batch(batch: int) -> Report:
+    return replace(NO_PROGRESS, progress=Progress(batch_id=batch))
+
+
+class JobCheckpoint:
+    """Checkpoint of a job with one query, which writes files."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "checkpoints" / "j1"
+        self.query = self.root / "query-1"
+        self.output = directory / "out put"
+        self.claims = Claims(str(self.root))
+        self.known = KnownQuery(str(self.query), "", "parquet", str(self.output), batch_id=2)
+        self._storage = str(directory)
+
+    def verify(self, previous_report: Report | None = None, *, claim: CheckpointClaim = CLAIM) -> str:
+        self.claims.claim(claim)
+        return CheckpointVerification(
+            str(self.root), self._storage, self.claims, claim, log.configure_logging(component="test")
+        ).verify(previous_report)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> JobCheckpoint:
+    checkpoint = JobCheckpoint(tmp_path)
+    write_files(checkpoint_files(5), checkpoint.query)
+    write_files(sink_log_files(4), checkpoint.output / "_spark_metadata")
+    checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known,)))
+    return checkpoint
+
+
+def test_job_without_a_checkpoint_is_accepted_if_it_has_never_run(tmp_path: Path) -> None:
+    assert JobCheckpoint(tmp_path).verify() == ""
+    assert JobCheckpoint(tmp_path).verify(NO_PROGRESS, claim=replace(CLAIM, attempt=3)) == ""
+
+
+def test_checkpoint_without_a_commit_is_accepted_if_no_batch_was_committed(tmp_path: Path) -> None:
+    checkpoint = JobCheckpoint(tmp_path)
+    state = operator_state(0, "stateStoreSave", LONG_KEY_SCHEMA, shuffle_partitions=2, partitions=0, version=0)
+    write_files({**checkpoint_files(0), **state}, checkpoint.query, with_checksums=True)
+    checkpoint.claims.save_known_queries(KnownQueries((replace(checkpoint.known, batch_id=None),)))
+    assert checkpoint.verify(NO_PROGRESS) == ""
+    checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known,)))
+    with pytest.raises(CheckpointDamaged, match="it has no commit, but batch 2 was committed"):
+        checkpoint.verify(NO_PROGRESS, claim=replace(CLAIM, attempt=3))
+
+
+def test_intact_checkpoint_is_accepted_and_its_position_recorded(checkpoint: JobCheckpoint) -> None:
+    assert checkpoint.verify(report_with_batch(4)) == ""
+    known = checkpoint.claims.load_known_queries()
+    assert known is not None and known.queries == (replace(checkpoint.known, batch_id=4),)
+
+
+def test_incomplete_offsets_file_is_moved_aside_with_a_note(checkpoint: JobCheckpoint) -> None:
+    (checkpoint.query / "offsets" / "5").write_bytes(b"v1\n{")
+    note = checkpoint.verify(report_with_batch(4))
+    assert note == (
+        f"offsets/5 of {checkpoint.query} was incomplete and was moved to _holdfast/aside/query-1/offsets-5-2; "
+        "that batch had no effect, and the query continues after batch 4"
+    )
+    assert (checkpoint.root / "_holdfast" / "aside" / "query-1" / "offsets-5-2").read_bytes() == b"v1\n{"
+    assert not (checkpoint.query / "offsets" / "5").exists()
+    assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3)) == ""
+
+
+def test_incomplete_offsets_file_is_kept_and_refused_if_its_batch_may_have_had_an_effect(checkpoint: JobCheckpoint) -> None:
+    (checkpoint.query / "offsets" / "5").write_bytes(b"")
+    write_files(sink_log_files(5), checkpoint.output / "_spark_metadata")
+    with pytest.raises(CheckpointDamaged) as refused:
+        checkpoint.verify(report_with_batch(4))
+    assert str(refused.value) == (
+        f"the checkpoint {checkpoint.query} cannot be trusted: offsets/5 is empty, and the sink already has batch 5; "
+        "the last committed batch is 4. Repair it or restore a copy and run 'holdfast resume j1', or run 'holdfast cancel j1'"
+    )
+    assert (checkpoint.query / "offsets" / "5").exists()
+
+
+def _root_gone(checkpoint: JobCheckpoint) -> None:
+    checkpoint.root.rename(checkpoint.root.with_name("elsewhere"))
+
+
+def _query_gone(checkpoint: JobCheckpoint) -> None:
+    checkpoint.query.rename(checkpoint.root.with_name("elsewhere"))
+
+
+def _content_gone(checkpoint: JobCheckpoint) -> None:
+    _query_gone(checkpoint)
+    checkpoint.query.mkdir()
+
+
+@pytest.mark.parametrize("vanish", [_root_gone, _query_gone, _content_gone])
+def test_missing_checkpoint_is_refused_instead_of_starting_from_scratch(
+    checkpoint: JobCheckpoint, vanish: Callable[[JobCheckpoint], None]
+) -> None:
+    vanish(checkpoint)
+    with pytest.raises(CheckpointDamaged, match=r"it no longer exists, but batch [24] was committed"):
+        checkpoint.verify(report_with_batch(4))
+    with pytest.raises(CheckpointDamaged, match="the query would start from scratch"):
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3))
+
+
+def test_query_without_a_durable_checkpoint_may_start_over(checkpoint: JobCheckpoint) -> None:
+    _root_gone(checkpoint)
+    checkpoint.claims.save_known_queries(KnownQueries((KnownQuery("", format="memory"),)))
+    assert checkpoint.verify(report_with_batch(4)) == ""
+
+
+def test_reported_batch_is_ignored_if_the_job_has_several_queries(checkpoint: JobCheckpoint) -> None:
+    checkpoint.claims.save_known_queries(KnownQueries((KnownQuery("", format="memory"), checkpoint.known)))
+    assert checkpoint.verify(report_with_batch(9)) == ""
+
+
+def test_older_copy_of_a_checkpoint_is_refused(checkpoint: JobCheckpoint) -> None:
+    for batch in (3, 4):
+        (checkpoint.query / "commits" / str(batch)).unlink()
+    for batch in (4, 5):
+        (checkpoint.query / "offsets" / str(batch)).unlink()
+    # The restored copy is consistent in itself; only the report shows that it is old.
+    with pytest.raises(CheckpointDamaged, match="its newest commit is commits/2, but batch 4 was committed"):
+        checkpoint.verify(report_with_batch(4))
+
+
+def test_checkpoint_outside_of_the_root_is_verified_and_claimed(checkpoint: JobCheckpoint, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "own" / "place"
+    write_files(checkpoint_files(3), elsewhere)
+    checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known, KnownQuery(str(elsewhere), format="kafka"))))
+    assert checkpoint.verify(report_with_batch(4)) == ""
+    assert Claims(str(elsewhere)).read_owner() == CLAIM
+    with pytest.raises(ForeignCheckpoint, match="belongs to the job j2"):
+        other = Claims(str(tmp_path / "again"))
+        write_files(checkpoint_files(3), tmp_path / "again")
+        other.claim(replace(CLAIM, job="j2", attempt=1))
+        checkpoint.claims.save_known_queries(KnownQueries((KnownQuery(str(tmp_path / "again")),)))
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3))
+    (elsewhere / "commits" / "2").write_bytes(b"v1")
+    checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known, KnownQuery(str(elsewhere)))))
+    with pytest.raises(CheckpointDamaged, match="own/place cannot be trusted: commits/2 ends after its version"):
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=4))
+
+
+@pytest.mark.parametrize("location", ["relative", "ftp://x/y", "s3://no-such-bucket?", "\x00"])
+def test_inaccessible_location_is_skipped(checkpoint: JobCheckpoint, location: str) -> None:
+    known = KnownQuery(location, format="parquet", path=location, batch_id=7)
+    checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known, known)))
+    assert checkpoint.verify(report_with_batch(4)) == ""
+
+
+def test_earlier_attempt_is_refused_after_a_later_one_has_claimed(checkpoint: JobCheckpoint) -> None:
+    checkpoint.verify(claim=replace(CLAIM, attempt=9))
+    with pytest.raises(Conflict):
+        checkpoint.verify()

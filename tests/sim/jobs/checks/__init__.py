@@ -1,0 +1,1 @@
+"""Oracles of the job simulation: committed records, rules for transactions, and invariants of drivers and jobs."""

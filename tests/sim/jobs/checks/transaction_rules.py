@@ -1,0 +1,274 @@
+"""Rules for committed transactions about a job, checked independently of the writer's intention.
+
+Rule numbers refer to the rules for writes in docs/architecture.md.
+"""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.model.identifiers import NodeId
+from tests.sim.jobs.checks.committed_records import Commit, CommittedRecords, JobRecord
+from tests.sim.jobs.cluster.drivers import DriverEnd, DriverRegistry
+from tests.sim.jobs.cluster.job_node import LEADER_TIMING
+from tests.sim.leadership.agent_node import PATHS
+from tests.sim.world import World
+
+if TYPE_CHECKING:
+    from tests.sim.jobs.checks.job_oracles import JobOracles
+
+WALL_CLOCK_SKEW_S_MAX = 1.1
+"""Maximum difference between the wall clocks of two machines."""
+CLOCK_ERROR_S = 1e-6
+EVENTS_MAX = 20
+
+ReportViolation = Callable[[str], None]
+
+
+class TransactionRules:
+    def __init__(
+        self,
+        world: World,
+        records: CommittedRecords,
+        drivers: DriverRegistry,
+        oracles: "JobOracles",
+        report_violation: ReportViolation,
+    ) -> None:
+        self._world = world
+        self._tree = world.zk.tree
+        self._records = records
+        self._drivers = drivers
+        self._oracles = oracles
+        self._report_violation = report_violation
+        self._epoch_since_s = 0.0
+        self._epoch = 0
+        records.on_part_written.append(self._check_commit)
+        records.on_lease_gone.append(self._check_lease_end)
+
+    def _check_commit(self, part: str, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        if commit.by_operator:
+            return
+        if part == "attempt" and after.attempt <= before.attempt and commit.by_agent and not after.garbage_collected:
+            self._report_violation(f"the attempt number of {after.id} went from {before.attempt} to {after.attempt}")
+        if after.tampered:
+            if part in ("state", "attempt"):
+                self._check_written_by_leader(commit, f"the {part} of {after.id}")
+            if part == "state":
+                self._check_quarantine(before, after)
+            return  # a job with malformed records is exempt from all other rules; other jobs must be unharmed
+        match part:
+            case _ if after.garbage_collected or not commit.writes(PATHS.job(after.id, part)):
+                self._check_deletion(part, before, after, commit)
+            case "state" if before.state_version >= 0:
+                self._check_state_change(before, after, commit)
+            case "state":
+                self._check_submission(after, commit)
+            case "attempt" if after.attempt > before.attempt:
+                self._check_assignment(before, after, commit)
+            case "lease" if before.lease_session == 0 and after.lease_session != 0:
+                self._check_lease_taken(before, after, commit)
+            case "report" if after.report is not None:
+                self._check_report(before, after, commit)
+
+    # Submissions
+
+    def _check_submission(self, after: JobRecord, commit: Commit) -> None:
+        parts = [PATHS.job(after.id, part) for part in ("spec", "desired", "attempt", "report")]
+        if not all(commit.writes(path) for path in parts):
+            self._report_violation(f"{after.id} was submitted in more than one transaction")
+
+    # Leader
+
+    def _check_written_by_leader(self, commit: Commit, what: str) -> None:
+        """Invariant 3: only the leader of the newest epoch writes."""
+        if not commit.by_agent:
+            self._report_violation(f"{commit.process} wrote {what}")
+        elif self._oracles.epoch_session() != commit.session:
+            self._report_violation(f"{commit.process} wrote {what} but is not the leader of epoch {self._oracles.epoch}")
+
+    def _check_state_change(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        self._check_written_by_leader(commit, f"the state of {after.id}")
+        if after.state is None:
+            self._report_violation(f"{commit.process} wrote an unreadable state of {after.id}")
+            return
+        if before.is_final:
+            self._report_violation(f"{after.id} changed from the final phase {before.phase} to {after.phase}")
+        self._check_event(before, after)
+        if after.is_final:
+            self._check_release(after)
+        self._check_phase(after)
+        self._check_failure_count(before, after)
+        if (attempt := after.state["attempt"]) > after.attempt:
+            self._report_violation(f"the state of {after.id} names attempt {attempt}, but the newest is {after.attempt}")
+
+    def _check_quarantine(self, before: JobRecord, after: JobRecord) -> None:
+        """Rule 8: a job with an unreadable state is quarantined, unless a live lease tells its state."""
+        unread = before.state is None and before.state_version >= 0
+        if unread and not before.lease_session and after.phase not in ("QUARANTINED", ""):
+            self._report_violation(
+                f"the state of {after.id} was unreadable, but the job became {after.phase} instead of QUARANTINED"
+            )
+
+    def _check_deletion(self, part: str, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        """Rule 7: a record is deleted in one transaction, and only after the job has ended."""
+        if part == "lease" and not after.garbage_collected:
+            return
+        self._check_written_by_leader(commit, f"the deletion of {after.id}")
+        if not before.is_final or before.lease_session:
+            self._report_violation(f"{after.id} was deleted in phase {before.phase or '(no state)'}")
+        if left := self._tree.children(PATHS.job(after.id)):
+            self._report_violation(f"{after.id} was deleted only in part: {', '.join(left)} remains")
+
+    def _check_event(self, before: JobRecord, after: JobRecord) -> None:
+        """Invariant 17: each change has one event, and event numbers are contiguous."""
+        assert after.state is not None
+        events = after.state["events"]
+        number = events[-1]["number"] if events else 0
+        if not after.tampered and number != after.state_version:
+            self._report_violation(f"version {after.state_version} of the state of {after.id} has event number {number}")
+        if before.state is not None:
+            expected = [*before.state["events"], *events[-1:]][-EVENTS_MAX:]
+            if events != expected:
+                self._report_violation(f"a change of {after.id} does not have exactly one event")
+
+    def _check_release(self, after: JobRecord) -> None:
+        """Rule 7: a final phase, the release of the name and the removal of orders are one transaction."""
+        for node in self._tree.children(PATHS.orders):
+            if after.id in self._tree.children(f"{PATHS.orders}/{node}"):
+                self._report_violation(f"{after.id} is {after.phase} but still has an order for {node}")
+        if after.spec is None:
+            return
+        name = self._tree.get(PATHS.name(after.spec["name"]))
+        if name is not None and f'"{after.id}"'.encode() in name.data:
+            self._report_violation(f"{after.id} is {after.phase} but still owns its name")
+
+    def _check_phase(self, after: JobRecord) -> None:
+        """Check the phase against the actual ends of the drivers and the desired state."""
+        ends = [driver.end for driver in self._drivers.list_of_job(after.id)]
+        if after.phase == "FINISHED" and DriverEnd.FINISHED not in ends:
+            self._report_violation(f"{after.id} is FINISHED, but none of its drivers finished")
+        if after.phase == "CANCELLED" and after.desired != "cancel":
+            self._report_violation(f"{after.id} is CANCELLED, but the desired state is {after.desired}")
+        if after.phase == "FAILED" and after.spec is not None:
+            allowed = int(after.spec["restart"].split(":")[1]) if after.spec["restart"].startswith("fixed") else 0
+            if ends.count(DriverEnd.FAILED) <= allowed:
+                self._report_violation(
+                    f"{after.id} is FAILED after {ends.count(DriverEnd.FAILED)} failures, but {allowed} are allowed"
+                )
+
+    def _check_failure_count(self, before: JobRecord, after: JobRecord) -> None:
+        """Invariant 15: the failure count never shrinks. No run in a schedule is long enough to reset it."""
+        if before.state is None or after.state is None or after.tampered:
+            return
+        counted, counted_before = (record.state["failures"]["in_a_row"] for record in (after, before) if record.state)
+        failed = sum(driver.end is DriverEnd.FAILED for driver in self._drivers.list_of_job(after.id))
+        if counted < counted_before:
+            self._report_violation(f"the failure count of {after.id} went from {counted_before} to {counted}")
+        if counted > failed:
+            self._report_violation(f"{after.id} has a failure count of {counted}, but its drivers failed {failed} times")
+
+    def _check_assignment(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        self._check_written_by_leader(commit, f"the attempt of {after.id}")
+        state, number = after.state, after.attempt
+        if state is None or (state["attempt"], state["phase"]) != (number, "STARTING"):
+            self._report_violation(f"attempt {number} of {after.id} was assigned, but its state does not name it")
+            return
+        if before.is_final:
+            self._report_violation(f"attempt {number} of {after.id} was assigned, but the job is {before.phase}")
+        if after.desired != "run":
+            self._report_violation(f"attempt {number} of {after.id} was assigned, but the desired state is {after.desired}")
+        if before.lease_session:
+            self._report_violation(f"attempt {number} of {after.id} was assigned while another attempt held the lease")
+        self._check_previous_attempt_dead(before, number, state["node"])
+        self._check_slots(state["node"])
+        self._check_backoff(before)
+
+    def _check_slots(self, node: str) -> None:
+        """G6: a node never gets more jobs than slots. Each job needs one slot."""
+        znode = self._tree.get(PATHS.node(NodeId(node)))
+        there = [record.id for record in self._records.jobs.values() if record.occupies_slot_on(node)]
+        if znode is not None and len(there) > json.loads(znode.data)["slots"]:
+            self._report_violation(f"{node} was assigned more jobs than it has slots: {', '.join(there)}")
+
+    def _check_previous_attempt_dead(self, before: JobRecord, number: int, node: str) -> None:
+        """Rule 5: the previous attempt is certified dead, or one margin has passed since its lease was gone.
+
+        In the second case the next attempt must be on a node of the failsafe set, unless a user forced it.
+        """
+        report = before.report
+        if report is None or report["dead"]:
+            return
+        since_s = max(before.lease_gone_s, self._epoch_taken_s())
+        waited_s = self._world.now_s - since_s
+        if waited_s < LEADER_TIMING.margin_s - CLOCK_ERROR_S:
+            self._report_violation(
+                f"attempt {number} of {before.id} was assigned only {waited_s:.2f} s after the last lease was gone"
+            )
+        if report["failsafe"] and node not in report["failsafe"] and not before.force:
+            self._report_violation(
+                f"attempt {number} of {before.id} was assigned to {node}, outside the failsafe set {report['failsafe']}"
+            )
+
+    def _epoch_taken_s(self) -> float:
+        if self._oracles.epoch != self._epoch:
+            self._epoch, self._epoch_since_s = self._oracles.epoch, self._oracles.epoch_taken_s
+        return self._epoch_since_s
+
+    def _check_backoff(self, before: JobRecord) -> None:
+        """Invariant 15: an attempt does not start before its back-off time, unless a user has asked for an earlier start."""
+        if before.state is None or before.state["phase"] != "BACKOFF" or before.tampered:
+            return
+        early_s = before.state["not_before"] - self._world.wall_s()
+        if early_s > WALL_CLOCK_SKEW_S_MAX and before.desired_set_s < before.state_since_s:
+            self._report_violation(f"{before.id} was started {early_s:.1f} s before its back-off time was over")
+
+    # Runners and agents
+
+    def _check_lease_taken(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        """Rule 3: the lease is taken together with the report, for the newest attempt, once, and only if the job should run."""
+        lease, report = after.lease, after.report
+        if lease is None or not commit.by_runner:
+            self._report_violation(f"{commit.process} took the lease of {after.id}")
+            return
+        number = lease["attempt"]
+        if report is None or not commit.writes(PATHS.job(after.id, "report")) or report["attempt"] != number:
+            self._report_violation(f"the lease of attempt {number} of {after.id} was taken without a report")
+        if number != after.attempt:
+            self._report_violation(f"the lease was taken for attempt {number} of {after.id}, but the newest is {after.attempt}")
+        if after.desired != "run":
+            self._report_violation(
+                f"the lease was taken for attempt {number} of {after.id}, but the desired state is {after.desired}"
+            )
+        if before.report is not None and before.report["attempt"] >= number:
+            self._report_violation(f"the lease of attempt {number} of {after.id} was taken twice")
+
+    def _check_report(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        report = after.report
+        assert report is not None
+        if commit.by_runner:
+            held = after.lease_session or before.lease_session
+            if not commit.includes(PATHS.job(after.id, "lease")) or held != commit.session:
+                self._report_violation(f"{commit.process} wrote the report of {after.id} without holding its lease")
+        elif not (commit.by_agent and report["dead"]):
+            self._report_violation(f"{commit.process} wrote the report of {after.id}")
+        if before.report is not None and report["attempt"] < before.report["attempt"] and not after.tampered:
+            self._report_violation(
+                f"the report of {after.id} went from attempt {before.report['attempt']} to {report['attempt']}"
+            )
+        if report["dead"]:
+            for driver in self._drivers.list_alive(after.id):
+                if driver.nonce == report["nonce"]:
+                    self._report_violation(f"{driver} was certified dead but is alive")
+
+    def _check_lease_end(self, record: JobRecord, reason: str) -> None:
+        """Check that a session is closed early only after its driver is dead and certified. Expired sessions are exempt."""
+        lease = record.lease
+        if lease is None or "expired" in reason or record.tampered or self._oracles.leases_removed_by_operator:
+            return
+        for driver in self._drivers.list_alive(record.id):
+            if driver.nonce == lease["nonce"]:
+                self._report_violation(f"the lease of {driver} ended while the driver is alive: {reason or 'it was deleted'}")
+        if "outside" in reason and record.report is not None and not record.report["dead"]:
+            self._report_violation(
+                f"the session of attempt {lease['attempt']} of {record.id} was closed before the attempt was certified dead"
+            )

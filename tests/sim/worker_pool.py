@@ -1,0 +1,17 @@
+"""Process pool for schedules. Its workers are forked from a clean server process that has loaded only the simulator.
+
+Workers forked from the test process would inherit state of other tests: one such worker crashed with a segmentation fault
+during garbage collection, because libraries lost their threads in the fork.
+"""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+WORKERS = 2
+_context = get_context("forkserver")
+_context.set_forkserver_preload(["tests.sim.leadership.schedule", "tests.sim.jobs.schedule"])
+
+
+def start_pool(workers: int = WORKERS) -> ProcessPoolExecutor:
+    """Start a pool. The fork server imports the simulator once for all workers."""
+    return ProcessPoolExecutor(workers, mp_context=_context)
