@@ -1,70 +1,78 @@
-# Everything a developer runs. Each target does its own set-up: a virtual environment in .venv, from requirements.lock.
+# Development commands. Each target does its own set-up: a virtual environment in .venv, from requirements.lock.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SET_UP := .venv/.set-up
+# Both cores; tests of one file share their servers, so they stay on one worker.
+PARALLEL := -n 2 --dist loadfile
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live soak test-delta test-fast check format bench bench-explain lock clean java maven chromium
+.PHONY: help demo test test-live test-incidents soak test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
 
-help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(SET_UP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Holdfast needs Python 3.11 or later: install it (Debian: apt-get install python3.11 python3.11-venv), or say make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Holdfast needs Python 3.11 or later: install it (Debian: apt-get install python3.11 python3.11-venv), or run make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@echo "installing what the lock names (PySpark is large: this takes a minute)"
+	@echo "installing the packages of requirements.lock (PySpark is large: this takes a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-java: ## check that a Java that can run ZooKeeper and Spark is there
+java: ## check that Java 17 or later is installed
 	@tools/require-java
 
-maven: ## check that Maven is there, which fetches the Kafka brokers of the tests
-	@command -v mvn > /dev/null || { echo "the tests need Maven: install it (Debian: apt-get install maven)" >&2; exit 1; }
+maven: $(SET_UP) ## install Maven if it is missing: it fetches the Kafka brokers of the tests
+	@tools/provide maven $(BIN)/python
 
-chromium: ## check that Chromium is there, which opens the page of explain in the tests
-	@command -v chromium > /dev/null || { echo "the tests need Chromium: install it (Debian: apt-get install chromium)" >&2; exit 1; }
+compiler: $(SET_UP) ## install a C compiler if it is missing: it builds the library that stalls a disk
+	@tools/provide compiler $(BIN)/python
 
-demo: java $(SET_UP) ## a real cluster on this machine, broken on purpose, in under a minute
+browser: $(SET_UP) ## install Chromium if neither Chromium nor Chrome is found: for the browser tests
+	@tools/provide browser $(BIN)/python
+
+demo: java $(SET_UP) ## start a real cluster on this machine and break it on purpose: a minute or two
 	@$(BIN)/python examples/demo.py
 
-test: java maven chromium $(SET_UP) ## everything but what takes real Spark drivers on a real cluster
-	@$(BIN)/python -m pytest -m "not live"
+test: java maven browser compiler $(SET_UP) ## run all tests except those with Spark jobs on a real cluster
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not live"
 
-test-live: java maven $(SET_UP) ## the incidents, with real Spark drivers on a real cluster: an hour
+test-live: java maven compiler $(SET_UP) ## run the tests with Spark jobs on a real cluster: an hour
 	@$(BIN)/python -m pytest -m "live and not soak"
 
-soak: java maven $(SET_UP) ## ten minutes of traffic through Kafka while its brokers fail at random
+test-incidents: java maven compiler $(SET_UP) ## play the five incidents with Spark jobs on a real cluster: ten minutes
+	@$(BIN)/python -m pytest -m incident
+
+soak: java maven $(SET_UP) ## send traffic through Kafka for ten minutes while brokers fail at random
 	@$(BIN)/python -m pytest -m soak
 
-test-delta: java $(SET_UP) ## the sink for Delta tables, with the newest Spark that Delta Lake works with
+test-delta: java $(SET_UP) ## test the Delta sink with the newest Spark that Delta Lake supports
 	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0
 	@PYTHONPATH=$(DELTA_SPARK) $(BIN)/python -m pytest tests/sinks -k delta
 
-test-fast: $(SET_UP) ## what needs no server, within a minute
-	@$(BIN)/python -m pytest -m "not real and not slow and not live"
+test-fast: $(SET_UP) ## run the tests that need no server: a minute
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not real and not slow and not live"
 
-check: $(SET_UP) ## format, lint, strict types, import rules
+check: $(SET_UP) ## check format, lint, types and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-format: $(SET_UP) ## format, and mend what can be mended by itself
+format: $(SET_UP) ## format the code and apply automatic lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: java maven $(SET_UP) ## the figures, measured here and now
+bench: java maven $(SET_UP) ## run the benchmarks
 	@$(BIN)/python -m bench
 
-bench-explain: java $(SET_UP) ## how fast logs are read, against lnav, Drain3 and grep: a quarter of an hour
+bench-explain: java $(SET_UP) ## compare the speed of explain with lnav, Drain3 and grep: 15 minutes
 	@command -v lnav > /dev/null || { echo "the benchmark needs lnav: install it (Debian: apt-get install lnav)" >&2; exit 1; }
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m bench.explain
 
 lock: ## resolve pyproject.toml into requirements.lock (needs uv)
 	@uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra spark --extra remote --group dev pyproject.toml -o requirements.lock
 
-clean: ## forget the virtual environment and everything built
+clean: ## remove the virtual environment and all build output
 	rm -rf .venv .build dist .mypy_cache .ruff_cache .hypothesis
