@@ -1,4 +1,4 @@
-"""Broken variants of a cluster. Each variant breaks one rule of the design, and some schedule must catch it."""
+"""Broken variants of a cluster. Each variant breaks one rule of docs/architecture.md, and some schedule must catch it."""
 
 from dataclasses import dataclass, field
 

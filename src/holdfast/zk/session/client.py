@@ -161,7 +161,7 @@ class Client(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """Session timeout granted by the server, in seconds (T in the design). 0 before the first connection."""
+        """Session timeout granted by the server, in seconds. 0 before the first connection."""
 
     @property
     def end_reason(self) -> str:
