@@ -59,7 +59,7 @@ def test_wrong_usage_exits_with_code_2() -> None:
 def test_unwritable_directory_is_reported(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "file").write_text("in the way")
     message = error_message(holdfast(*command, "--dir", str(tmp_path / "file" / "c")))
-    assert "cannot use the directory" in message
+    assert "Not a directory" in message
     assert str(tmp_path / "file" / "c") in message
 
 
@@ -104,7 +104,7 @@ def test_invalid_cluster_name_is_refused(connect: str, options: list[str]) -> No
 
 
 def test_chroot_with_dots_is_refused(connect: str) -> None:
-    assert "dots" in error_message(holdfast("cluster", "--connect", f"{connect}/a/../b"))
+    assert "a part of its path is empty, '.' or '..'" in error_message(holdfast("cluster", "--connect", f"{connect}/a/../b"))
 
 
 def test_unreachable_zookeeper_is_reported(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_node_exits_on_a_wrong_password(tmp_path: Path, connect: str, cluster: s
         wait_until(first.is_leading, 30, "the first node leads")
         with start_node(tmp_path / "b", connect, cluster=cluster, settings=wrong, id="n2") as second:
             assert second.process.wait(30) == 78
-            assert "wrong or missing user or password" in second.problems()
+            assert "the user or password is wrong or missing" in second.problems()
         operator.add_auth("digest", "ann:right")
         for path in _list_znodes(operator, f"/holdfast/{cluster}"):
             assert operator.get_acls(path)[0] == [make_digest_acl("ann", "right", all=True)], path

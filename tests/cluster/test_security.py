@@ -283,7 +283,7 @@ def test_certificate_without_the_password_gives_no_access_to_znodes(
 
 
 def test_wrong_key_password_is_refused_without_revealing_it(files: Files) -> None:
-    with pytest.raises(Refused, match="cannot be used") as refused:
+    with pytest.raises(Refused, match="cannot load the TLS files") as refused:
         files.member(key_password="guess-hunter3").context()
     assert "hunter" not in str(refused.value)
 
@@ -440,8 +440,8 @@ def test_password_is_read_from_a_file(cluster: Cluster, files: Files, tmp_path: 
 
 
 WRONG_SETTINGS = {
-    "a wrong password": ({"password": "guess-hunter3"}, "wrong or missing user or password"),
-    "a wrong key password": ({"tls_key_password": "guess-hunter3"}, "cannot be used"),
+    "a wrong password": ({"password": "guess-hunter3"}, "the user or password is wrong or missing"),
+    "a wrong key password": ({"tls_key_password": "guess-hunter3"}, "cannot load the TLS files"),
     "no certificate": ({"tls_certificate": "", "tls_key": "", "tls_key_password": ""}, "does not answer"),
 }
 

@@ -141,10 +141,9 @@ def comparable(found: Answer) -> tuple[object, ...]:
     is_complete = not found.scan.uncounted_records and len(found.scan.templates) < TEMPLATES_PER_RANGE_MAX
     templates = found.scan.templates if is_complete else ()
     answer = found.as_json()
-    # A range classifies each template by its first record there. The number of error lines does not depend on splitting; the
-    # quoted lines and the number of records without a time may, and the summary states that number.
-    answer["errors"] = answer["errors"]["counts"]
-    del answer["summary"], answer["complete"]
+    # A range classifies each template by its first record there, so error lines and undated records may depend on splitting.
+    # Production ranges depend only on the files.
+    del answer["errors"], answer["summary"], answer["complete"]
     return json.dumps(answer), found.scan.counts_by_file, found.scan.events, found.scan.dropped, templates
 
 

@@ -108,7 +108,7 @@ def test_directory_with_loose_files_is_refused(spark: SparkSession, stream: Stre
     stream.add_batch(1)
     kind, sentence = run_refused(lambda: stream.run(parquet(str(path), adopt="nobody")))
     assert kind == OutputRefused.__name__
-    assert f"move the files to keep into {path}/batch=0" in sentence
+    assert "move the files to keep into its folder batch=0" in sentence
 
     (path / "batch=0").mkdir()
     for file in path.glob("*part-*"):

@@ -77,7 +77,7 @@ class ParquetSink:
             if state.foreign_names and not own:
                 raise OutputRefused(
                     f"{self._path} contains {state.foreign_names[0]}, which readers would ignore beside batches: move the "
-                    f"files to keep into {self._path}/batch=0, or choose another output"
+                    f"files to keep into its folder batch=0, or choose another output"
                 )
             if directory.acquire(OutputClaim.succeed(state.claim, batch, self._nonce)):
                 return directory.read_state()
