@@ -19,6 +19,10 @@ NEW_PROCESS_S = 2.0
 RESCAN_S = 1.0
 
 
+DRIVER_MODULES = frozenset({"holdfast.driver.bootstrap", "holdfast.job.bootstrap"})
+"""Main modules of a driver: of this release, and of the previous one."""
+
+
 @dataclass(slots=True)
 class ObservedProcess:
     """Process of an attempt. Times are observation times of the monotonic clock."""
@@ -166,7 +170,7 @@ class ProcessObserver:
             attempt=int(environment["HOLDFAST_ATTEMPT"]),
             pid=pid,
             started=stat.started,
-            is_driver="holdfast.driver.bootstrap" in read_command(pid),
+            is_driver=not DRIVER_MODULES.isdisjoint(read_command(pid)),
             first_seen=now,
             last_seen=now,
         )
