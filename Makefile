@@ -51,7 +51,7 @@ test-delta: java $(SET_UP) ## test the Delta sink with the newest Spark that Del
 	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0
 	@PYTHONPATH=$(DELTA_SPARK) $(BIN)/python -m pytest tests/sinks -k delta
 
-test-fast: $(SET_UP) ## run the tests that need no server: a minute
+test-fast: $(SET_UP) ## run the tests that need no server: five minutes
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not real and not slow and not live"
 
 check: $(SET_UP) ## check format, lint, types and import contracts
