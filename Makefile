@@ -3,8 +3,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SET_UP := .venv/.set-up
-# Both cores; tests of one file share their servers, so they stay on one worker.
-PARALLEL := -n 2 --dist loadfile
+# One worker more than cores: tests wait for servers much of the time. Tests of one file share their servers, so they stay on one worker.
+WORKERS ?= $(shell echo $$(( $$(nproc) + 1 )))
+PARALLEL := -n $(WORKERS) --dist loadfile
 DELTA_SPARK := .build/pyspark-4.2
 
 .PHONY: help demo test test-live test-incidents soak test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
@@ -51,7 +52,7 @@ test-delta: java $(SET_UP) ## test the Delta sink with the newest Spark that Del
 	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0
 	@PYTHONPATH=$(DELTA_SPARK) $(BIN)/python -m pytest tests/sinks -k delta
 
-test-fast: $(SET_UP) ## run the tests that need no server: five minutes
+test-fast: $(SET_UP) ## run the tests that need no server: a minute
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not real and not slow and not live"
 
 check: $(SET_UP) ## check format, lint, types and import contracts

@@ -103,6 +103,7 @@ def test_rotated_files_are_joined_oldest_first(attempts: AttemptFiles, reader: R
     assert reader.read() == b"abc"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_rotation_neither_skips_nor_repeats_data(attempts: AttemptFiles, reader: Reader, seed: int) -> None:
     rng = random.Random(seed)
@@ -148,6 +149,7 @@ def test_reused_inode_is_detected(attempts: AttemptFiles, reader: Reader) -> Non
     assert reader.header(GAP_HEADER) == "true"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last_newline", [b"", b"\n"])
 @pytest.mark.parametrize("files", [1, 2, 3])
 @pytest.mark.parametrize("tail", [0, 1, 2, 3, 5, 6, 7, 100])
@@ -172,6 +174,7 @@ def test_tail_of_one_very_long_line_is_bounded(attempts: AttemptFiles, reader: R
     assert 4_000_000 <= len(reader.read_all(limit=10**6) if reader.read(tail=1, limit=1) else b"") < 5_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [None, "", "wrong", SECRET + "x", "Bearer", "\x00"])
 def test_request_without_the_secret_is_rejected(attempts: AttemptFiles, reader: Reader, token: str | None) -> None:
     attempts.write("j1", 1, b"private")
@@ -191,6 +194,7 @@ def test_node_without_a_secret_rejects_all_requests(attempts: AttemptFiles) -> N
                 assert Reader(address).request(token=token)[0] == 503
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["none", "..", ".", "%2e%2e", "../../etc", "a b", "j1/../j1", "\x00", "j1\x00", "x" * 300, "ü"])
 def test_unknown_job_is_not_found(attempts: AttemptFiles, reader: Reader, job: str) -> None:
     attempts.write("j1", 1, b"x")
@@ -201,6 +205,7 @@ def test_unknown_job_is_not_found(attempts: AttemptFiles, reader: Reader, job: s
     assert b"outside" not in body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [

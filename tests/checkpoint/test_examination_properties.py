@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ names = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(names, contents, max_size=4), st.sets(st.sampled_from(sorted(UNDAMAGED)), max_size=4))
 @settings(max_examples=400, deadline=None)
 def test_findings_are_printable_for_any_content(changed: Files, missing: set[str]) -> None:
@@ -38,6 +40,7 @@ def test_findings_are_printable_for_any_content(changed: Files, missing: set[str
     assert query_places(build_file_tree({f"q/{path}": data for path, data in files.items()})) in ([], ["q"])
 
 
+@pytest.mark.slow
 @given(st.sampled_from(NEEDED), contents)
 @settings(max_examples=300, deadline=None)
 def test_changed_content_of_a_needed_file_is_found(path: str, data: bytes) -> None:
@@ -55,6 +58,7 @@ def _next_batch(query: Query) -> int:
     return 0 if query.committed is None else query.committed + 1
 
 
+@pytest.mark.slow
 @given(st.dictionaries(names, contents, max_size=3), st.sampled_from(["parquet", "noop", "kafka", "foreachBatch", ""]))
 @settings(max_examples=200, deadline=None)
 def test_only_newest_offsets_without_effect_on_the_sink_are_set_aside(changed: Files, format: str) -> None:
@@ -88,6 +92,7 @@ def test_checksum_detects_one_changed_byte(data: bytes, position: int, mask: int
     assert integrity.check_crc(data[:-1], crc_file(data)) is not None
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.from_regex(r"[0-9]{1,18}(\.compact)?", fullmatch=True), contents, max_size=4))
 def test_sink_log_with_any_content_is_examined(changed: Files) -> None:
     for finding in examine_sink_log(build_file_tree({**sink_log_files(4), **changed})).findings:

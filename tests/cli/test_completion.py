@@ -36,6 +36,7 @@ def completed(program: Path, line: str, **environment: str) -> list[str]:
     return [offer.partition(",")[2] for offer in answer.stdout.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script_is_printed_for_each_shell(shell: str) -> None:
     answer = holdfast("completion", shell)
@@ -44,6 +45,7 @@ def test_completion_script_is_printed_for_each_shell(shell: str) -> None:
     assert holdfast("completion", "csh").returncode == 2
 
 
+@pytest.mark.slow
 def test_commands_and_options_are_completed(program: Path) -> None:
     assert completed(program, "holdfast su") == ["submit"]
     assert set(completed(program, "holdfast re")) == {"resume", "restart"}
@@ -61,6 +63,7 @@ def test_jobs_are_completed_by_name(program: Path, cluster: PreparedCluster) -> 
     assert completed(program, f"holdfast quarantine show {said} c") == ["clicks"]
 
 
+@pytest.mark.slow
 def test_unreachable_cluster_completes_nothing_silently(program: Path, tmp_path: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

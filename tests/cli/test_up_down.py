@@ -38,6 +38,7 @@ def describe_cluster(directory: Path, supervisor: ProcessIdentity) -> None:
     (directory / "cluster.json").write_text(json.dumps(description))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["ls"], ["show", "j1"], ["cluster"], ["stop", "j1"], ["logs", "j1"], ["submit", __file__]], ids=" ".join
 )
@@ -72,6 +73,7 @@ def test_start_on_a_full_disk_names_the_file(tmp_path: Path) -> None:
     assert f"cannot write to {tmp_path / 'up.lock'}: " in error_message(holdfast("up", "--dir", str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_silent_end_of_a_detached_start_is_explained_by_the_disk(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from holdfast.cli.commands.up_down import _describe_silent_end; "

@@ -68,6 +68,13 @@ def test_identical_upgrade_creates_no_version(running: PreparedCluster, script: 
     assert running.get(running.paths.spec(JOB, 3)) is None
 
 
+def test_json_is_the_job_as_listed(running: PreparedCluster, script: Path) -> None:
+    job = json.loads(run_ok(running, "upgrade", "words", str(script), "--json"))
+    assert [job] == json.loads(run_ok(running, "ls", "--json"))
+    assert (job["id"], job["phase"], job["desired"]) == ("j1", "RUNNING", "run")
+    assert wanted(running).version == 2
+
+
 def test_stopped_job_uses_the_new_version_when_resumed(running: PreparedCluster, script: Path) -> None:
     run_ok(running, "stop", "words")
     assert "is stopped; 'holdfast resume words' starts version 2" in run_ok(running, "upgrade", "words", str(script), "--wait")

@@ -7,6 +7,7 @@ import pytest
 from tests.harness.cluster.command import error_message, holdfast
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--connect", "--dir", "--cluster"])
 @pytest.mark.parametrize("value", ["", "  "])
 def test_empty_option_value_is_refused(option: str, value: str) -> None:
@@ -36,6 +37,7 @@ def test_misspelled_option_of_submit_is_suggested() -> None:
     assert "Did you mean '--name'?" in holdfast("submit", "s.py", "--nmae", "x").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["submit"], ["upgrade", "words"]])
 def test_script_is_checked_before_the_cluster_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
@@ -49,6 +51,7 @@ def test_script_is_checked_before_the_cluster_is_looked_for(
     assert "there is no cluster in" in error_message(holdfast(*command, str(script)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

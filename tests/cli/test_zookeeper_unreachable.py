@@ -47,6 +47,7 @@ def through(cluster: PreparedCluster, proxy: TcpProxy) -> PreparedCluster:
     return PreparedCluster(proxy.port, cluster.root, cluster.storage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_unreachable_zookeeper_is_one_sentence(command: list[str]) -> None:
     with socket.socket() as nobody:
@@ -56,6 +57,7 @@ def test_unreachable_zookeeper_is_one_sentence(command: list[str]) -> None:
     assert answer.stdout == ""
 
 
+@pytest.mark.slow
 def test_silent_zookeeper_is_one_sentence() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

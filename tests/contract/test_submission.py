@@ -93,6 +93,7 @@ def test_exactly_one_of_many_submissions_with_the_same_name_succeeds(backend: Ba
     backend.run(test())
 
 
+@pytest.mark.slow
 def test_thousand_concurrent_submissions_create_a_thousand_jobs(backend: Backend) -> None:
     async def test() -> None:
         client, paths = await connect_to_new_cluster(backend)

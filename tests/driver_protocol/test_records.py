@@ -78,6 +78,7 @@ def test_malformed_kafka_status_is_empty_and_a_long_note_is_cut() -> None:
     assert len(parse_kafka_status({"note": "x" * 5000}).note) == NOTE_MAX
 
 
+@pytest.mark.slow
 @given(fields=st.dictionaries(st.sampled_from(["how", "reason", "queries", "batch_id", "offsets", "note", "lag"]), anything))
 def test_parsers_never_raise(fields: dict[str, Any]) -> None:
     parse_exit_record(fields)

@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.explain.corpus import SEEDS, SITUATIONS
 from tests.harness.explain_in_process import explain_logs
 from tests.harness.log_scene import Scene
 
 
+@pytest.mark.slow
 def test_precision_and_recall_over_a_labelled_corpus(tmp_path: Path, report: Callable[[str], None]) -> None:
     found_right, found_wrong, missed = Counter[str](), Counter[str](), Counter[str]()
     misjudged = []

@@ -29,6 +29,7 @@ def coloured(data: bytes) -> bytes:
     return re.sub(rb"(?m)^(\S+ \S+) - WARN", lambda match: b"\x1b[1;32m" + match[1] + b"\x1b[m - \x1b[33mWARN\x1b[0m", data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [in_docker, coloured, lambda data: data.replace(b"\n", b"\r\n"), lambda data: b"\xef\xbb\xbf" + data],

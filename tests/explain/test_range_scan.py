@@ -54,6 +54,7 @@ def scan_in_steps(path: Path, size: int, step: int) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_result_does_not_depend_on_how_a_file_is_split(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = log(seed)
@@ -92,6 +93,7 @@ def test_compressed_files_give_the_same_counts(tmp_path: Path) -> None:
     assert counts[0].bytes == len(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrapper",
     ["2016-01-19T13:13:59.{:03d}456789Z stdout F ", "Jan 19 13:13:59 node{:03d} zookeeper[812]: "],
@@ -137,6 +139,7 @@ def test_lines_of_unusual_files_are_counted(tmp_path: Path, name: str) -> None:
     assert counts.unparsed_lines <= counts.lines
 
 
+@pytest.mark.slow
 def test_lines_and_records_of_tens_of_megabytes_are_read(tmp_path: Path) -> None:
     """Events after them are found, too."""
     line = b"2016-01-19 13:13:09,418 - WARN  [main:A@1] - " + b"x" * 30_000_000 + b"\n"
@@ -162,6 +165,7 @@ def test_result_is_bounded_and_further_events_are_counted(tmp_path: Path) -> Non
     assert sum(one.count for one in found.templates) + found.uncounted_records == found.counts.records == 1000
 
 
+@pytest.mark.slow
 def test_of_200_000_equal_lines_in_a_minute_50_are_kept_and_all_are_counted(
     tmp_path: Path,
 ) -> None:
@@ -188,6 +192,7 @@ def test_of_200_000_equal_lines_in_a_minute_50_are_kept_and_all_are_counted(
     ]
 
 
+@pytest.mark.slow
 def test_repetitions_beyond_the_key_limit_are_counted_by_minute(tmp_path: Path) -> None:
     expired = RECORD.format(1, 1, "Expiring session 0x{:x}, timeout of 6000ms exceeded")
     (tmp_path / "x.log").write_text("".join(expired.format(n % 3000) for n in range(9000)))
@@ -198,6 +203,7 @@ def test_repetitions_beyond_the_key_limit_are_counted_by_minute(tmp_path: Path) 
     assert found.counts.events == 9000
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 4000), st.binary(max_size=12)), max_size=12), st.integers(0, 99)

@@ -53,6 +53,7 @@ def load_labels() -> list[LabelledRecording]:
 CASES = load_labels()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_recording_has_exactly_the_labelled_diagnoses(case: LabelledRecording) -> None:
     found = case.diagnosed()
@@ -91,12 +92,14 @@ def test_expired_session_is_traced_to_its_disconnected_client() -> None:
     assert [one.begin_ms for one in steps] == sorted(one.begin_ms for one in steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_clock_is_moved_in_recordings_of_one_machine(case: LabelledRecording) -> None:
     """Some of the logs state whole seconds only."""
     assert {one["clock_offset_ms"] for one in case.answer.as_json()["components"]} == {0}
 
 
+@pytest.mark.slow
 def test_precision_and_recall_over_the_recordings(report: Callable[[str], None]) -> None:
     right = wrong = missed = 0
     for case in CASES:

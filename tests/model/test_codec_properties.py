@@ -41,6 +41,7 @@ arbitrary_bytes = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=200, deadline=None)
 @given(data=arbitrary_bytes)

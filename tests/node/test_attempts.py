@@ -33,6 +33,7 @@ def start_lock_holder(lock: Path, program: str = HOLD_LOCK) -> "subprocess.Popen
     return process
 
 
+@pytest.mark.slow
 def test_exit_of_a_started_runner_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         exits: list[bool] = []

@@ -89,6 +89,7 @@ def test_killed_agent_is_replaced_at_once(tmp_path: Path) -> None:
         assert guard.agent() not in (first, None)
 
 
+@pytest.mark.slow
 def test_hanging_agent_is_killed_and_replaced(tmp_path: Path) -> None:
     """Only heartbeats of the event loop count: the threads of a library keep the session alive while the loop hangs."""
     with start_guard(tmp_path, "time.sleep(600)") as guard:
@@ -119,6 +120,7 @@ def test_guard_exits_when_the_agent_cannot_run(tmp_path: Path) -> None:
         assert len(guard.agent_pids()) == 1
 
 
+@pytest.mark.slow
 def test_failing_agent_is_restarted_with_growing_delays(tmp_path: Path) -> None:
     with start_guard(tmp_path, "sys.exit(1)") as guard:
         wait_until(lambda: len(guard.agent_pids()) >= 3, 30, "three agents were started")
@@ -127,6 +129,7 @@ def test_failing_agent_is_restarted_with_growing_delays(tmp_path: Path) -> None:
         assert "agent ended" in guard.events()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handles_sigterm", [True, False])
 def test_stopped_guard_leaves_no_agent_behind(tmp_path: Path, handles_sigterm: bool) -> None:
     handler = (

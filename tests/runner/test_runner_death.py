@@ -158,6 +158,7 @@ def test_dead_runner_is_noticed_although_another_process_keeps_its_socket_open(s
         os.kill(holder, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_tree_of_a_paused_runner_is_killed_at_the_deadline(start_runner: StartRunner, report: Callable[[str], None]) -> None:
     runner = start_runner("sh", "-c", TREE)
     wait_until(lambda: len(runner.pids()) == TREE_SIZE, TIMEOUT_S, "the whole tree runs")

@@ -223,6 +223,7 @@ def test_old_file_that_vanishes_during_the_copy_is_left_out(
     assert "query-1/state/0/0/7.zip" not in {file.path for file in savepoint.files}
 
 
+@pytest.mark.slow
 def test_recent_file_that_vanishes_in_every_copy_makes_the_savepoint_fail(
     savepoints: SavepointStore, checkpoint_without: Callable[[str], VanishingFiles]
 ) -> None:

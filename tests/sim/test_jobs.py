@@ -32,6 +32,7 @@ def _assert_no_violation(results: list[JobScheduleResult], report: Report) -> No
     assert not violations, f"{len(violations)} of {len(results)} schedules: {violations[0]}"
 
 
+@pytest.mark.slow
 def test_few_schedules_keep_job_invariants(report: Report) -> None:
     _assert_no_violation(run_schedules(range(SCHEDULES_FAST)), report)
 
@@ -142,6 +143,7 @@ def test_broken_variant_is_caught(variant: str, report: Report) -> None:
     pytest.fail(f"'{variant}' survived {SEEDS_MAX} schedules")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3, 7])
 def test_job_schedule_is_replayed_exactly_from_its_seed(seed: int) -> None:
     here = run_schedule(seed).digest

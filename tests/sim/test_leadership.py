@@ -28,6 +28,7 @@ def _assert_no_violation(results: list[ScheduleResult], report: Report) -> None:
     assert not violations, f"{len(violations)} of {len(results)} schedules: {violations[0]}"
 
 
+@pytest.mark.slow
 def test_few_schedules_keep_leadership_invariants(report: Report) -> None:
     _assert_no_violation(run_schedules(range(SCHEDULES_FAST)), report)
 
@@ -71,6 +72,7 @@ def test_broken_variant_is_caught(variant: str, report: Report) -> None:
     pytest.fail(f"'{variant}' survived {len(HANDOVERS)} schedules")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2, 5])
 def test_leadership_schedule_is_replayed_exactly_from_its_seed(seed: int) -> None:
     here = run_schedule(seed).digest

@@ -201,6 +201,7 @@ async def _outcome_name(client: SimClient) -> str:
     return "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_counters_continue_after_faults_and_no_acknowledged_write_is_lost(seed: int) -> None:
     with World(seed) as world:

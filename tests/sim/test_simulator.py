@@ -225,6 +225,7 @@ def test_same_seed_gives_same_run_and_other_seeds_give_other_runs() -> None:
     assert digests == {seed: replay(seed, disturbed_counters) for seed in range(5)}
 
 
+@pytest.mark.slow
 def test_run_does_not_depend_on_hash_seed() -> None:
     digests = set()
     for hash_seed in ("0", "1", "4242"):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ class LedgerModel:
         return decision
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(batches, adoptions), max_size=40))
 def test_batches_of_an_owner_are_contiguous_and_unique(history: list[tuple[BatchIdentity, str | None]]) -> None:
     output = LedgerModel()
@@ -55,6 +57,7 @@ def test_batches_of_an_owner_are_contiguous_and_unique(history: list[tuple[Batch
             assert after.id == before.id + 1
 
 
+@pytest.mark.slow
 @given(st.lists(batches, max_size=40))
 def test_output_has_one_owner_without_adoption(history: list[BatchIdentity]) -> None:
     output = LedgerModel()
@@ -64,6 +67,7 @@ def test_output_has_one_owner_without_adoption(history: list[BatchIdentity]) -> 
     assert [batch.id for batch in output.rows] == list(range(len(output.rows)))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(batches, adoptions), max_size=40))
 def test_older_attempt_of_an_owner_is_superseded(history: list[tuple[BatchIdentity, str | None]]) -> None:
     output = LedgerModel()

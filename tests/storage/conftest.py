@@ -42,7 +42,7 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return s3_server.create_bucket(f"b{secrets.token_hex(6)}")
 
 
-@pytest.fixture(params=["directory", "s3"])
+@pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.slow)])
 def location(request: pytest.FixtureRequest) -> str:
     """Location of a storage: each test runs with a directory and with S3."""
     if request.param == "directory":

@@ -31,6 +31,7 @@ def names(directory: Path) -> list[str]:
     return sorted(entry.name for entry in (directory / "blobs").iterdir()) if (directory / "blobs").exists() else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_bytes", [1, 10_000_000, 40_000_000])
 def test_killed_put_leaves_no_blob_and_can_be_repeated(
     directory: Path, tmp_path: Path, file: MakeFile, after_bytes: int
@@ -58,6 +59,7 @@ def test_killed_put_leaves_no_blob_and_can_be_repeated(
     assert hashlib.sha256((tmp_path / "out").read_bytes()).hexdigest() == digest
 
 
+@pytest.mark.slow
 def test_two_processes_that_put_the_same_files_store_each_once(directory: Path, file: MakeFile) -> None:
     sources = [file(os.urandom(4) * (1 + 5000 * number)) for number in range(100)]
     racers = [start_python(PUT, directory, *sources) for _ in range(2)]
@@ -76,6 +78,7 @@ def test_two_processes_that_put_the_same_files_store_each_once(directory: Path, 
         assert hashlib.sha256((directory / "blobs" / digest).read_bytes()).hexdigest() == digest
 
 
+@pytest.mark.slow
 def test_file_that_changes_during_put_is_stored_consistently_or_refused(directory: Path, file: MakeFile) -> None:
     source = file(b"a" * 2_000_000)
     storage, over = open_storage(str(directory)), False

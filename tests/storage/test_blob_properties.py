@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -22,6 +23,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(claimed=contents, planted=contents, earlier=st.none() | contents)
 def test_fetch_never_returns_content_with_another_digest(claimed: bytes, planted: bytes, earlier: bytes | None) -> None:
@@ -107,7 +109,7 @@ class Submissions(RuleBasedStateMachine):
             assert all(len(path.name) == 64 for path in (self.root / "blobs").iterdir())
 
 
-TestSubmissions = Submissions.TestCase
+TestSubmissions = pytest.mark.slow(Submissions.TestCase)
 TestSubmissions.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 
 
@@ -128,6 +130,7 @@ def file_contents(number: int) -> st.SearchStrategy[bytes]:
     return st.builds(record, jobs, st.just(number)) | st.just(b"") | st.binary(max_size=20) | malformed
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     files=st.fixed_dictionaries(
@@ -166,6 +169,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=200) | values.map(lambda value: json.dumps(value).encode()))
 def test_outcome_is_read_as_a_json_object_or_ignored_with_a_warning(data: bytes) -> None:
@@ -179,6 +183,7 @@ def test_outcome_is_read_as_a_json_object_or_ignored_with_a_warning(data: bytes)
             assert json.dumps(found) == json.dumps(json.loads(data))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(digest=st.text(max_size=70) | st.from_regex(r"\A[0-9a-fA-F./]{64}\Z"))
 def test_no_digest_leads_outside_of_the_blobs_folder(digest: str) -> None:

@@ -133,6 +133,7 @@ def test_directories_pipes_and_links_are_not_read_and_do_not_block(directory: Pa
     assert [str(finding) for finding in query.findings] == ["metadata is missing, but the query has batches"]
 
 
+@pytest.mark.slow
 def test_unreachable_store_is_unavailable(directory: Path) -> None:
     away = "s3://bucket/pre?endpoint_override=127.0.0.1:9&scheme=http&region=eu-west-1"
     with pytest.raises(Unavailable, match="s3://bucket/pre"):

@@ -205,6 +205,7 @@ def test_too_large_outcome_is_refused(claims: Claims) -> None:
 # The following tests run in a directory only: they need local files.
 
 
+@pytest.mark.slow
 def test_newest_fifty_claims_are_kept_and_files_of_spark_are_untouched(directory: Path) -> None:
     for name in ("offsets", "commits", "state"):
         (directory / name).mkdir()

@@ -212,6 +212,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_submitted_blob_survives_concurrent_and_paused_collectors(directory: Path, file: MakeFile, tmp_path: Path) -> None:
     """Put and ensure a blob while two collectors run that do not see its record: it exists afterwards."""
     storage = open_storage(str(directory))

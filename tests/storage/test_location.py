@@ -136,6 +136,7 @@ texts = fragments | st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(text=texts, job=names)
 def test_valid_location_never_leads_outside_of_itself(text: str, job: str) -> None:
@@ -153,6 +154,7 @@ def test_valid_location_never_leads_outside_of_itself(text: str, job: str) -> No
         assert Path(location.path).resolve() in Path(checkpoint).resolve().parents
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     bucket=names.filter(lambda name: len(name) > 2),

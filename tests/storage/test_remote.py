@@ -51,6 +51,7 @@ def test_create_is_exclusive_without_a_conditional_write(renaming_folder: Remote
     assert [path.name for path in (directory / "blobs").iterdir()] == ["claim"]
 
 
+@pytest.mark.slow
 def test_candidate_of_a_killed_writer_blocks_the_name_for_other_writers(renaming_folder: RemoteFolder, directory: Path) -> None:
     left = f"claim.candidate-{hashlib.sha256(b'first').hexdigest()[:16]}"
     (directory / "blobs" / left).write_bytes(b"first")

@@ -33,6 +33,7 @@ def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
         yield server
 
 
+@pytest.mark.slow
 def test_subprocess_returns_results_and_errors_of_every_storage_call(bucket: Bucket, file: MakeFile, tmp_path: Path) -> None:
     storage = open_storage(bucket.location)
     source = file(b"print(1)")
@@ -56,6 +57,7 @@ def test_subprocess_returns_results_and_errors_of_every_storage_call(bucket: Buc
     assert not storage.has(digest)
 
 
+@pytest.mark.slow
 def test_subprocess_returns_claims_and_their_warnings(bucket: Bucket) -> None:
     warnings: list[str] = []
     checkpoint = bucket.location.replace("?", "/checkpoints/j?")
@@ -85,6 +87,7 @@ print(int(re.search("VmHWM:\\\\s*([0-9]+)", Path("/proc/self/status").read_text(
 """
 
 
+@pytest.mark.slow
 def test_caller_of_remote_storage_never_loads_pyarrow(
     bucket: Bucket, file: MakeFile, tmp_path: Path, report: Callable[[str], None]
 ) -> None:
@@ -126,6 +129,7 @@ def test_missing_bucket_is_unavailable(bucket: Bucket, file: MakeFile) -> None:
         open_storage(elsewhere).put(file(b"x"))
 
 
+@pytest.mark.slow
 def test_stopped_server_is_unavailable(own_server: S3Server) -> None:
     storage = open_storage(own_server.create_bucket("own-bucket").location)
     own_server.process.kill()
@@ -134,6 +138,7 @@ def test_stopped_server_is_unavailable(own_server: S3Server) -> None:
         storage.has("0" * 64)
 
 
+@pytest.mark.slow
 def test_call_to_unresponsive_server_times_out_and_a_later_call_succeeds(own_server: S3Server, file: MakeFile) -> None:
     """Check the stall timeout: pyarrow itself would wait for minutes."""
     location = own_server.create_bucket("own-bucket").location
@@ -149,6 +154,7 @@ def test_call_to_unresponsive_server_times_out_and_a_later_call_succeeds(own_ser
     assert open_storage(location).has(digest)
 
 
+@pytest.mark.slow
 def test_killed_subprocess_is_unavailable(own_server: S3Server) -> None:
     storage = open_storage(own_server.create_bucket("own-bucket").location)
     before = set(child_pids(os.getpid()))
@@ -172,6 +178,7 @@ open_storage(sys.argv[1]).has("0" * 64)
 """
 
 
+@pytest.mark.slow
 def test_subprocess_exits_when_its_caller_is_killed(own_server: S3Server) -> None:
     location = own_server.create_bucket("own-bucket").location
     own_server.process.send_signal(signal.SIGSTOP)
@@ -186,6 +193,7 @@ def test_subprocess_exits_when_its_caller_is_killed(own_server: S3Server) -> Non
         own_server.process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_killed_upload_leaves_no_object(own_server: S3Server, file: MakeFile, tmp_path: Path) -> None:
     bucket = own_server.create_bucket("own-bucket")
     storage = open_storage(bucket.location)
@@ -232,6 +240,7 @@ except KeyError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [1, 25])
 def test_upload_aborted_by_an_exception_leaves_no_object(bucket: Bucket, megabytes: int) -> None:
     """Check that the stream is not garbage-collected: pyarrow would then complete the upload."""
@@ -239,6 +248,7 @@ def test_upload_aborted_by_an_exception_leaves_no_object(bucket: Bucket, megabyt
     assert bucket.list_names("blobs") == []
 
 
+@pytest.mark.slow
 def test_concurrent_calls_from_several_threads_succeed(bucket: Bucket, file: MakeFile, tmp_path: Path) -> None:
     storage = open_storage(bucket.location)
     contents = [b"%d" % number * 1000 for number in range(6)]

@@ -38,6 +38,7 @@ def test_every_example_of_a_format_is_a_record_with_a_time(format: LogFormat) ->
         assert header.format == format.clock
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
 def test_every_example_of_an_event_matches_that_event(pattern: EventPattern) -> None:
     assert pattern.examples
@@ -64,6 +65,7 @@ def test_rules_refer_to_known_events() -> None:
     assert all(one.needs and one.advice for one in KNOWN.signatures.values())
 
 
+@pytest.mark.slow
 def test_user_library_adds_events_that_take_precedence(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     event = """
@@ -80,6 +82,7 @@ def test_user_library_adds_events_that_take_precedence(tmp_path: Path) -> None:
     assert [(match.kind, match.to_event().description) for match in matches] == [("tea", "pot7 boils")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -110,6 +113,7 @@ def test_every_signature_and_every_option_is_documented() -> None:
             assert f"`{name}" in text, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", KNOWN.patterns.all, ids=lambda pattern: f"{pattern.kind}: {pattern.literals[0]}")
 def test_near_matches_do_not_cause_catastrophic_backtracking(pattern: EventPattern) -> None:
     """Match records of four kilobytes that repeat parts of an example."""

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast.explain.report.html import render_page
 from holdfast.explain.report.html.data import TEMPLATES_LISTED_MAX, page_data
 from tests.explain.many_occurrences import answer_with_many_occurrences
@@ -61,6 +63,7 @@ def test_templates_add_up_to_the_records(tmp_path: Path) -> None:
     assert sum(template[0] for template in templates["named"]) + templates["other_records"] == answer.scan.counts.records
 
 
+@pytest.mark.slow
 def test_page_data_needs_few_bytes_per_occurrence() -> None:
     answer = answer_with_many_occurrences(100)
     document = page_data(answer)

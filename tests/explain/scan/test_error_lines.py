@@ -214,6 +214,7 @@ LEFT_OUT: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "reason"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
 def test_unread_or_undated_input_is_reported(tmp_path: Path, data: bytes, reason: str) -> None:
     (tmp_path / "healthy.log").write_text(HEALTHY)
@@ -267,6 +268,7 @@ def scan_in_steps(path: Path, step: int, order: Callable[[Sequence[Any]], Sequen
     return merge_scans([InputFile(str(path), "x", size)], scans).errors
 
 
+@pytest.mark.slow
 def test_error_lines_do_not_depend_on_splitting_and_merge_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [HEALTHY, ERROR_RECORDS["zookeeper"], TRACE, HEALTHY, FATAL_RECORDS["flink"], EXCEPTIONS["python traceback"]]
     path = tmp_path / "a.log"
@@ -284,6 +286,7 @@ def test_error_lines_do_not_depend_on_splitting_and_merge_order(tmp_path: Path, 
     assert scan_in_steps(path, 1 << 20, list).most_frequent() == whole.most_frequent()
 
 
+@pytest.mark.slow
 def test_result_of_a_range_is_bounded_and_its_counts_are_exact(tmp_path: Path) -> None:
     words = [f"{'a' * n} failed" for n in range(1, 3 * error_lines.ERROR_TEMPLATES_MAX)]
     path = tmp_path / "a.log"

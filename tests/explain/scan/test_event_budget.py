@@ -42,6 +42,7 @@ def _read(path: Path, limit: int) -> tuple[TaskScan, MergedScan]:
     return task, merge_scans(files, [task])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [3, 8, 100, 3000])
 def test_range_returns_at_most_its_limit_and_counts_the_rest(tmp_path: Path, limit: int) -> None:
     (tmp_path / "x.log").write_text(busy_log())
@@ -56,6 +57,7 @@ def test_range_returns_at_most_its_limit_and_counts_the_rest(tmp_path: Path, lim
     assert sum(one.count for one in found.templates) + found.uncounted_records == found.counts.records == 100 * 66 + 1
 
 
+@pytest.mark.slow
 def test_small_limit_keeps_rare_kinds_and_many_minutes_of_each_kind(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(busy_log())
     _, found = _read(tmp_path / "x.log", 41)
@@ -64,6 +66,7 @@ def test_small_limit_keeps_rare_kinds_and_many_minutes_of_each_kind(tmp_path: Pa
     assert all(len(set(events_of_kind)) == len(events_of_kind) for events_of_kind in minutes.values())
 
 
+@pytest.mark.slow
 def test_small_limit_keeps_the_busiest_minutes(tmp_path: Path) -> None:
     slow = "fsync-ing the write ahead log in SyncThread:1 took 3000ms"
     (tmp_path / "x.log").write_text(busy_log() + "".join(_line(100 + n // 9, n, slow) for n in range(90)))
@@ -91,12 +94,14 @@ def test_kept_events_count_their_repetitions_with_a_small_limit(tmp_path: Path) 
     assert found.dropped.total() == 5 * 50
 
 
+@pytest.mark.slow
 def test_each_kind_is_kept_once_even_with_the_smallest_limit(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(busy_log())
     _, found = _read(tmp_path / "x.log", 1)
     assert sorted(event.kind for event in found.events) == sorted(KINDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1, 7, 1000, 20_000])
 def test_total_limit_does_not_grow_with_the_input(files: int) -> None:
     def parts(size: int) -> list[ranges.ByteRange]:
@@ -113,6 +118,7 @@ def test_total_limit_does_not_grow_with_the_input(files: int) -> None:
         assert sum(part.end - part.begin for part in cut) == size // files * files
 
 
+@pytest.mark.slow
 def test_results_of_a_terabyte_fit_into_the_memory_of_the_driver(tmp_path: Path) -> None:
     """Measured with a range full of events and its limit in an input of a terabyte."""
     parts = [part for task in ranges.plan_tasks([InputFile("x", "x", TERABYTE)]) for part in task]

@@ -33,6 +33,7 @@ def _search_simply(text: str, pieces: list[tuple[int, int]]) -> list[tuple[int, 
     return [(end, number) for end, _, number in sorted(found)]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text("abc\n", min_size=1, max_size=200), st.booleans(), st.booleans())
 def test_overlapping_literals_are_found(text: str, long: bool, compiled: bool) -> None:
@@ -41,6 +42,7 @@ def test_overlapping_literals_are_found(text: str, long: bool, compiled: bool) -
     assert _search(text, whole, compiled=compiled) == _search_simply(text, whole)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.text("abc\n", min_size=1, max_size=300), st.integers(1, SPLIT_MIN_BYTES // 100), st.data(), st.booleans())
 def test_only_literals_within_the_pieces_are_found(text: str, times: int, data: st.DataObject, compiled: bool) -> None:

@@ -1,6 +1,7 @@
 """Record scan: formats and templates of records, compiled and plain."""
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def test_compiled_and_plain_code_find_the_same_records(lines: list[bytes], mode:
         assert np.array_equal(getattr(plain, name), getattr(compiled, name)), name
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(lines=st.lists(st.lists(_PARTS, max_size=4).map("".join), min_size=1, max_size=9), ended=st.booleans())
 @example(lines=["12:34", "12:34 - x"], ended=True)  # the first line ends before the shapes differ

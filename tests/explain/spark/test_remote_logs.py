@@ -29,6 +29,7 @@ def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return bucket
 
 
+@pytest.mark.slow
 def test_remote_folder_is_read_recursively(bucket: Bucket) -> None:
     answer = explain_logs(bucket.location).as_json()
     assert [one["signature"] for one in answer["diagnoses"]] == ["zk-simultaneous-stall"]

@@ -5,6 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from holdfast.explain.spark.scan_job import describe_failure
 from holdfast.explain.spark.spark_session import is_local
 from holdfast.explain.spark.worker_archive import write_worker_archive
@@ -25,6 +27,7 @@ def test_archive_contains_the_scan_modules_and_is_reproducible(tmp_path: Path) -
     assert not any("pycache" in name or "/cli/" in name or "/zk/" in name for name in names)
 
 
+@pytest.mark.slow
 def test_compiled_scan_works_from_the_archive(tmp_path: Path) -> None:
     """The compiled code cannot be cached there."""
     archive = write_worker_archive(tmp_path)

@@ -59,6 +59,7 @@ def _count_calls() -> Iterator[Counter[str]]:
         sys.setprofile(None)
 
 
+@pytest.mark.slow
 def test_cause_is_the_latest_that_a_rule_allows() -> None:
     """Compare with a search through all pairs."""
     events = make_events(600, KNOWN, span_ms=300_000, files=3).events

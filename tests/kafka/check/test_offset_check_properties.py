@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,6 +136,7 @@ def test_growing_log_never_has_a_problem(events: list[tuple[str, int]], data: st
             assert {finding.kind for finding in job.check(log)} <= {FindingKind.FIRST_CHECK, FindingKind.NEW_LEADER}
 
 
+@pytest.mark.slow
 @given(any_events, counts)
 @settings(max_examples=500, deadline=None)
 def test_job_is_stopped_if_a_record_that_it_read_was_replaced(events: list[tuple[str, int]], uncommitted: int) -> None:
@@ -156,6 +158,7 @@ def test_job_is_stopped_if_a_record_that_it_read_was_replaced(events: list[tuple
         assert severity in (Severity.WAIT, Severity.STOP) or not beyond
 
 
+@pytest.mark.slow
 @given(st.lists(harmless_events, max_size=10), fault_events, st.lists(harmless_events, max_size=6))
 @settings(max_examples=500, deadline=None)
 def test_counts_in_findings_are_exact(

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ severities = {
 check_results = st.lists(st.tuples(st.floats(0.1, 400), st.sets(st.sampled_from(sorted(severities)))), max_size=30)
 
 
+@pytest.mark.slow
 @given(check_results)
 def test_policy_never_goes_during_a_problem_and_never_parks_after_one_check(
     results: list[tuple[float, set[FindingKind]]],

@@ -175,6 +175,7 @@ def test_failure_after_more_than_a_day_starts_a_new_count(archives: ArchiveDirec
     assert archives.recent_failures("key", time.time()) == 1
 
 
+@pytest.mark.slow
 def test_build_is_not_retried_after_several_failures(archives: ArchiveDirectory, environ: dict[str, str]) -> None:
     """The Java of this test is not executable, so every build fails with one log line."""
     command = [sys.executable, "-m", "holdfast.runner.cds.build", str(archives.directory), "--at-once"]
@@ -187,6 +188,7 @@ def test_build_is_not_retried_after_several_failures(archives: ArchiveDirectory,
     assert not list(archives.directory.glob("making-*")) and not list(archives.directory.glob("*.jsa"))
 
 
+@pytest.mark.slow
 def test_build_without_java_exits_as_unsupported(archives: ArchiveDirectory, environ: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "holdfast.runner.cds.build", str(archives.directory)]
     variables = {**os.environ, **environ, "JAVA_HOME": "", "PATH": str(tmp_path)}

@@ -257,6 +257,7 @@ keys = st.sampled_from(["how", "reason", "condition", "exception", "started", "j
 hows = st.sampled_from(["finished", "stopped", "failed", "FAILED", ""])
 
 
+@pytest.mark.slow
 @given(
     status=st.integers(0, 0xFFFF),
     record=st.none() | st.dictionaries(keys, anything) | st.dictionaries(keys, anything | hows) | anything,
@@ -277,6 +278,7 @@ def test_malformed_input_never_raises(status: int, record: Any, tail: str, stop_
     outcome.reason.encode()
 
 
+@pytest.mark.slow
 @given(record=st.dictionaries(keys, anything | hows), code=st.integers(1, 255), tail=st.text(), stop_requested=st.booleans())
 def test_driver_with_a_nonzero_exit_code_is_never_finished(record: Any, code: int, tail: str, stop_requested: bool) -> None:
     outcome = classify_exit(

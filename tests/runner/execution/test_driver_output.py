@@ -173,6 +173,7 @@ def test_close_does_not_wait_for_a_writer_that_stays_open(pipe: Pipe, tmp_path: 
     assert "driver-output" not in {thread.name for thread in threading.enumerate()}
 
 
+@pytest.mark.slow
 def test_one_gigabyte_of_output_needs_little_memory(tmp_path: Path, report: Callable[[str], None]) -> None:
     reading, writing = os.pipe()
     with subprocess.Popen(["head", "-c", "1000000000", "/dev/zero"], stdout=writing) as source:

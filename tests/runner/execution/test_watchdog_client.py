@@ -165,6 +165,7 @@ def test_mark_of_an_outer_attempt_is_not_inherited(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("passive_client")
 @pytest.mark.parametrize("script", [STUBBORN, SHORT_LIVED, FORKING], ids=["stubborn", "short-lived", "forking"])
 def test_resisting_tree_is_killed(tmp_path: Path, script: str, report: Callable[[str], None]) -> None:
@@ -199,6 +200,7 @@ def test_stopped_driver_is_killed(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_later_deadline_replaces_an_earlier_one_for_watchdog_and_client(tmp_path: Path) -> None:
     async def test() -> None:
         async with watchdog(tmp_path) as driver:
@@ -215,6 +217,7 @@ def test_later_deadline_replaces_an_earlier_one_for_watchdog_and_client(tmp_path
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("passive_client")
 def test_earlier_deadline_replaces_a_later_one(tmp_path: Path) -> None:
     async def test() -> None:
@@ -229,6 +232,7 @@ def test_earlier_deadline_replaces_a_later_one(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("passive_client")
 def test_refusal_states_its_reason(tmp_path: Path) -> None:
     async def test() -> None:
@@ -278,6 +282,7 @@ def test_client_kills_the_tree_after_the_watchdog_was_killed(tmp_path: Path, rep
     run(test())
 
 
+@pytest.mark.slow
 def test_client_kills_the_tree_at_the_deadline_if_the_watchdog_hangs(tmp_path: Path) -> None:
     async def test() -> None:
         async with watchdog(tmp_path) as driver:
@@ -292,6 +297,7 @@ def test_client_kills_the_tree_at_the_deadline_if_the_watchdog_hangs(tmp_path: P
     run(test())
 
 
+@pytest.mark.slow
 def test_kill_succeeds_although_the_watchdog_hangs(tmp_path: Path) -> None:
     async def test() -> None:
         async with watchdog(tmp_path) as driver:
@@ -304,6 +310,7 @@ def test_kill_succeeds_although_the_watchdog_hangs(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_hung_watchdog_does_not_start_the_driver_later(tmp_path: Path) -> None:
     async def test() -> None:
         async with watchdog(tmp_path) as driver:
@@ -331,6 +338,7 @@ def test_client_takes_over_after_a_malformed_message(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_client_does_not_reap_other_children_of_the_runner(tmp_path: Path) -> None:
     async def test() -> None:
         other = await asyncio.create_subprocess_exec("sh", "-c", "sleep 0.3; exit 4")
@@ -356,6 +364,7 @@ def test_cancelled_wait_does_not_cancel_the_futures_of_the_client(tmp_path: Path
     run(test())
 
 
+@pytest.mark.slow
 def test_failed_start_for_lack_of_descriptors_leaks_nothing(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
@@ -392,6 +401,7 @@ def test_watchdog_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: p
     run(test())
 
 
+@pytest.mark.slow
 def test_large_output_blocks_neither_the_driver_nor_the_event_loop(tmp_path: Path, report: Callable[[str], None]) -> None:
     async def test() -> None:
         async with watchdog(tmp_path) as driver:

@@ -213,6 +213,7 @@ def _late_s(watchdog: WatchdogProcess, report: Callable[[str], None]) -> float:
     return late_s
 
 
+@pytest.mark.slow
 def test_newest_deadline_counts_whether_later_or_earlier(watch: Watch) -> None:
     watchdog = watch()
     watchdog.start("sleep", "600")
@@ -228,6 +229,7 @@ def test_newest_deadline_counts_whether_later_or_earlier(watch: Watch) -> None:
     assert watchdog.receive("ending") == "the deadline has passed"
 
 
+@pytest.mark.slow
 def test_deadline_extended_in_time_holds_although_the_watchdog_was_paused(watch: Watch) -> None:
     assert any(_holds_though_paused(watch(), ahead_s) for ahead_s in (1, 5, 25)), "never paused in time"
 
@@ -272,6 +274,7 @@ def test_failed_start_is_refused_with_a_reason_and_can_be_retried(watch: Watch, 
     assert len(watchdog.pids()) == 1
 
 
+@pytest.mark.slow
 def test_signal_is_sent_to_the_driver_alone(watch: Watch) -> None:
     watchdog = watch()
     watchdog.send(signal=15)  # no driver is running yet
@@ -289,6 +292,7 @@ def test_signal_is_sent_to_the_driver_alone(watch: Watch) -> None:
     assert watchdog.log.read_text() == "ready\ncaught\n"
 
 
+@pytest.mark.slow
 def test_descendants_have_a_grace_period_after_the_driver_exits(watch: Watch, tmp_path: Path) -> None:
     def ended_by_itself() -> bool:
         watchdog = watch()
@@ -300,6 +304,7 @@ def test_descendants_have_a_grace_period_after_the_driver_exits(watch: Watch, tm
     assert any(ended_by_itself() for _ in range(TRIES))
 
 
+@pytest.mark.slow
 def test_descendants_are_killed_after_the_grace_period(watch: Watch, tmp_path: Path) -> None:
     watchdog = watch()
     watchdog.start(sys.executable, "-S", "-c", LEAVES_ONE_BEHIND, "600", str(tmp_path / "finished"))
@@ -312,6 +317,7 @@ def test_descendants_are_killed_after_the_grace_period(watch: Watch, tmp_path: P
     assert not (tmp_path / "finished").exists()
 
 
+@pytest.mark.slow
 def test_orphans_are_reaped_while_the_driver_runs(watch: Watch) -> None:
     watchdog = watch()
     watchdog.start("sh", "-c", "i=0; while [ $i -lt 50 ]; do (sleep 0.2 &) ; i=$((i+1)); done; exec sleep 600")
@@ -324,6 +330,7 @@ def test_orphans_are_reaped_while_the_driver_runs(watch: Watch) -> None:
     wait_until(lambda: len(children()) == 1, within_s=20, what="only the driver is left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "garbage",
     [

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from kazoo.client import KazooClient
 
 from holdfast.zk.embedded import EmbeddedEnsemble, ZooKeeperServer
@@ -47,6 +48,7 @@ def test_three_servers_elect_one_leader(repaired_ensemble: EmbeddedEnsemble) -> 
     wait_until(lambda: not follower_problem(leader), within_s=20, what="the leader has both its followers")
 
 
+@pytest.mark.slow
 def test_killed_follower_is_reported_by_its_leader_and_restarts_on_the_same_port(repaired_ensemble: EmbeddedEnsemble) -> None:
     leader, follower = leader_of(repaired_ensemble), follower_of(repaired_ensemble)
     assert leader is not None
@@ -64,6 +66,7 @@ def test_killed_follower_is_reported_by_its_leader_and_restarts_on_the_same_port
     wait_until(lambda: not follower_problem(leader), within_s=20, what="the leader has both its followers again")
 
 
+@pytest.mark.slow
 def test_killed_leader_is_replaced_and_becomes_a_follower_after_a_restart(repaired_ensemble: EmbeddedEnsemble) -> None:
     old = leader_of(repaired_ensemble)
     assert old is not None
@@ -75,6 +78,7 @@ def test_killed_leader_is_replaced_and_becomes_a_follower_after_a_restart(repair
     assert old.health().mode == "follower"
 
 
+@pytest.mark.slow
 def test_paused_server_runs_but_does_not_answer_until_resumed(repaired_ensemble: EmbeddedEnsemble) -> None:
     follower = follower_of(repaired_ensemble)
     follower.pause()
@@ -86,6 +90,7 @@ def test_paused_server_runs_but_does_not_answer_until_resumed(repaired_ensemble:
     repaired_ensemble.wait_ready(60)
 
 
+@pytest.mark.slow
 def test_paused_server_can_be_stopped_and_killed(repaired_ensemble: EmbeddedEnsemble) -> None:
     follower = follower_of(repaired_ensemble)
     follower.pause()
@@ -101,6 +106,7 @@ def test_paused_server_can_be_stopped_and_killed(repaired_ensemble: EmbeddedEnse
     assert follower.exit_reason() == "it was terminated by SIGKILL"
 
 
+@pytest.mark.slow
 def test_stalled_disk_is_logged_and_reported_in_the_health(repaired_ensemble: EmbeddedEnsemble) -> None:
     stalled = follower_of(repaired_ensemble)
     with kazoo_client(repaired_ensemble.connect_string) as zookeeper:

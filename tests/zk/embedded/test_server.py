@@ -49,6 +49,7 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
+@pytest.mark.slow
 def test_data_and_ports_survive_a_restart_and_the_log_has_the_default_format(tmp_path: Path) -> None:
     first = EmbeddedEnsemble(tmp_path / "zk", size=1)
     assert first.start() == ()
@@ -82,6 +83,7 @@ def test_data_and_ports_survive_a_restart_and_the_log_has_the_default_format(tmp
     assert second.servers[0].console.read_text() == ""
 
 
+@pytest.mark.slow
 def test_server_ends_with_its_owner_and_has_one_owner_at_a_time(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OWNER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
@@ -105,6 +107,7 @@ def test_server_ends_with_its_owner_and_has_one_owner_at_a_time(tmp_path: Path) 
         successor.stop()
 
 
+@pytest.mark.slow
 def test_server_whose_port_is_taken_gets_new_ports_and_a_note(tmp_path: Path) -> None:
     ensemble = EmbeddedEnsemble(tmp_path, size=1)
     port = ensemble.servers[0].client_port
@@ -119,6 +122,7 @@ def test_server_whose_port_is_taken_gets_new_ports_and_a_note(tmp_path: Path) ->
     assert EmbeddedEnsemble(tmp_path).connect_string == ensemble.connect_string
 
 
+@pytest.mark.slow
 def test_port_in_use_is_the_exit_reason(tmp_path: Path) -> None:
     ports = Ports.pick()
     server = ZooKeeperServer(1, tmp_path, {1: ports}, ServerSettings())
@@ -132,6 +136,7 @@ def test_port_in_use_is_the_exit_reason(tmp_path: Path) -> None:
             server.stop()
 
 
+@pytest.mark.slow
 def test_wait_ready_fails_at_once_if_a_server_cannot_write(tmp_path: Path) -> None:
     ensemble = EmbeddedEnsemble(tmp_path, size=1)
     data = tmp_path / "server-1" / "data"

@@ -26,6 +26,7 @@ def write_key_store(certificate: trustme.LeafCert, file: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_server_accepts_only_clients_with_a_trusted_certificate(tmp_path: Path) -> None:
     authority, other_authority = trustme.CA(), trustme.CA()
     trust_store = tmp_path / "authority.pem"

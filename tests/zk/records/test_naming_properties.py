@@ -4,6 +4,7 @@ import ipaddress
 import re
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def format_connect_string(hosts: tuple[tuple[str, int], ...], chroot: str) -> st
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts) + chroot
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(hosts=hosts, chroot=prefixes)
 def test_connect_string_round_trip_keeps_hosts_and_chroot(hosts: tuple[tuple[str, int], ...], chroot: str) -> None:

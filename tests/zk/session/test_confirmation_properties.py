@@ -5,6 +5,7 @@ All times are multiples of 1/8 s, so that sums are exact.
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def granted_s(history: list[Step]) -> float:
 NEVER = float("-inf")
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(timing=timings, started_at=eighths(0, 80), history=histories)
 def test_deadline_is_at_most_timeout_minus_margin_after_a_write_was_sent(
@@ -87,6 +89,7 @@ def test_deadline_is_at_most_timeout_minus_margin_after_a_write_was_sent(
     assert not replay(timing, started_at, history).holds(min(by_each_timeout, by_last_timeout))
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(timing=timings, started_at=eighths(0, 80), history=histories)
 def test_deadline_is_limited_by_contacts_answered_a_tick_before_the_write(
@@ -126,6 +129,7 @@ def safe_durations(draw: st.DrawFn) -> tuple[Timing, float]:
     return Timing(heartbeat_s, tick_s, sync_limit, kill_s, margin_s), timeout_s
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(durations=safe_durations(), pauses=st.lists(eighths(1, 8), min_size=1, max_size=40))
 def test_leader_with_regular_heartbeats_stays_confirmed(durations: tuple[Timing, float], pauses: list[float]) -> None:
