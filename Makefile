@@ -6,6 +6,8 @@ SET_UP := .venv/.set-up
 # One worker more than cores: tests wait for servers much of the time. Tests of one file share their servers, so they stay on one worker.
 WORKERS ?= $(shell echo $$(( $$(nproc) + 1 )))
 PARALLEL := -n $(WORKERS) --dist loadfile
+# The tests start thousands of Python processes: let them share compiled modules even if the environment forbids it.
+unexport PYTHONDONTWRITEBYTECODE
 DELTA_SPARK := .build/pyspark-4.2
 
 .PHONY: help demo test test-live test-incidents soak test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
@@ -53,7 +55,7 @@ test-delta: java $(SET_UP) ## test the Delta sink with the newest Spark that Del
 	@PYTHONPATH=$(DELTA_SPARK) $(BIN)/python -m pytest tests/sinks -k delta
 
 test-fast: $(SET_UP) ## run the tests that need no server: a minute
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not real and not slow and not live"
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not real and not slow and not live"
 
 check: $(SET_UP) ## check format, lint, types and import contracts
 	@$(BIN)/ruff format --check .
