@@ -1,12 +1,4 @@
-"""Guard: the small parent process of an agent. `python -m holdfast.node.guard NODE_DIRECTORY AGENT_COMMAND…`
-
-When the agent dies, the guard closes its ZooKeeper session, so that the cluster does not wait until the session expires, and
-starts a new agent. If the agent is alive but sends no heartbeat for too long, the guard kills it: its event loop hangs while
-the ZooKeeper client keeps the session alive. The guard uses only the standard library, to stay small and reliable.
-
-Guard and agent share a socket pair; HOLDFAST_GUARD_FD holds the agent's descriptor. The agent sends a byte every second and
-exits at the end of the stream, because its guard is dead. The guard ignores the end of the stream and relies on waitpid alone.
-"""
+"""Guard process: starts the agent, replaces it when it dies or hangs, and closes the session of a dead agent."""
 
 import fcntl
 import json
@@ -19,10 +11,11 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+from holdfast.node.guard.agent_silence import POLL_S, AgentSilence
 from holdfast.zk.session import session_file
 
 SILENCE_LIMIT_S_MIN = 30
-"""An agent is killed after this time without a heartbeat, or after three session timeouts if that is longer."""
+"""An agent is killed after this silence (see `agent_silence`), or after three session timeouts if that is longer."""
 STOP_TIMEOUT_S = 10
 """Grace period between SIGTERM and SIGKILL."""
 HEALTHY_S = 10
@@ -108,26 +101,28 @@ class Guard:
         poll = select.poll()
         poll.register(agent_heartbeats, select.POLLIN)
         poll.register(self._wakeup, select.POLLIN)
-        silent_s = 0
+        silence = AgentSilence(pid)
         stop_requested_at: float | None = None
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(1000)}
+            ready = {descriptor for descriptor, _ in poll.poll(POLL_S * 1000)}
             _read_pending(self._wakeup)
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 return status
             self._reap_session_closers()
-            # Count polls, not clock time: when the whole machine is suspended, the agent is not to blame for its silence.
-            heartbeat_received = agent_heartbeats.fileno() in ready and _read_pending(agent_heartbeats, poll)
-            silent_s = 0 if heartbeat_received else silent_s + (not ready)
+            if agent_heartbeats.fileno() in ready and _read_pending(agent_heartbeats, poll):
+                silence.on_heartbeat()
+            elif not ready:
+                silence.on_silent_poll()
             if self._stop_requested and stop_requested_at is None:
                 stop_requested_at = time.monotonic()
                 os.kill(pid, signal.SIGTERM)
             late = stop_requested_at is not None and time.monotonic() > stop_requested_at + STOP_TIMEOUT_S
-            if late or silent_s > self._silence_limit_s():
-                self._log("agent killed", reason="it did not stop in time" if late else f"no sign of life for {silent_s} s")
+            if late or silence.exceeds(self._silence_limit_s()):
+                reason = "it did not stop in time" if late else f"no sign of life for {silence.duration_s:.0f} s"
+                self._log("agent killed", reason=reason)
                 os.kill(pid, signal.SIGKILL)
-                silent_s = 0
+                silence.reset()
 
     def _silence_limit_s(self) -> float:
         session = session_file.read(self._directory / session_file.FILE_NAME)
@@ -226,7 +221,3 @@ def _describe_status(status: int) -> str:
         return f"exit code {code}"
     names = {number.value: number.name for number in signal.Signals}
     return f"killed by {names.get(-code, f'signal {-code}')}"
-
-
-if __name__ == "__main__":
-    sys.exit(Guard(Path(sys.argv[1]), sys.argv[2:]).run())

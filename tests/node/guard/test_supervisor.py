@@ -18,8 +18,9 @@ from tests.harness.waiting import wait_until
 GUARD = """
 import sys
 from pathlib import Path
-from holdfast.node import guard
+from holdfast.node.guard import agent_silence, supervisor as guard
 guard.SILENCE_LIMIT_S_MIN = guard.STOP_TIMEOUT_S = 2
+agent_silence.STARTUP_LIMIT_S = {startup_limit_s}
 sys.exit(guard.Guard(Path(sys.argv[1]), sys.argv[2:]).run())
 """
 PRELUDE = """
@@ -55,11 +56,11 @@ class RunningGuard:
 
 
 @contextlib.contextmanager
-def start_guard(directory: Path, agent: str) -> Iterator[RunningGuard]:
+def start_guard(directory: Path, agent: str, *, startup_limit_s: float = 2) -> Iterator[RunningGuard]:
     script = directory / "agent.py"
     script.write_text(f"{PRELUDE}\n{textwrap.dedent(agent)}")
     process = subprocess.Popen(
-        [sys.executable, "-c", GUARD, str(directory), sys.executable, str(script)],
+        [sys.executable, "-c", GUARD.format(startup_limit_s=startup_limit_s), str(directory), sys.executable, str(script)],
         cwd=directory,
         stderr=subprocess.PIPE,
         text=True,
@@ -96,6 +97,21 @@ def test_hanging_agent_is_killed_and_replaced(tmp_path: Path) -> None:
         wait_until(lambda: len(guard.agent_pids()) >= 2, 30, "the silent agent was replaced")
         first = int(guard.agent_pids()[0])
         assert ProcessIdentity.read(first) is None
+
+
+@pytest.mark.slow
+def test_agent_that_is_still_starting_is_not_killed(tmp_path: Path) -> None:
+    """The limit for silence passes twice before the first heartbeat, as on an overloaded machine."""
+    agent = f"time.sleep(5); open('started', 'w'); {SEND_HEARTBEATS}"
+    with start_guard(tmp_path, agent.replace("; while", "\nwhile"), startup_limit_s=60) as guard:
+        wait_until((tmp_path / "started").exists, 60, "the first agent has started")
+        assert len(guard.agent_pids()) == 1
+
+
+@pytest.mark.slow
+def test_agent_that_hangs_after_its_first_heartbeat_is_killed_within_the_shorter_limit(tmp_path: Path) -> None:
+    with start_guard(tmp_path, "os.write(fd, b'.'); time.sleep(600)", startup_limit_s=600) as guard:
+        wait_until(lambda: len(guard.agent_pids()) >= 2, 30, "the silent agent was replaced")
 
 
 def test_agent_that_closes_its_socket_is_not_treated_as_dead(tmp_path: Path) -> None:

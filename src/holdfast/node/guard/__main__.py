@@ -1,0 +1,9 @@
+"""Entry point of the guard process."""
+
+import sys
+from pathlib import Path
+
+from holdfast.node.guard.supervisor import Guard
+
+if __name__ == "__main__":
+    sys.exit(Guard(Path(sys.argv[1]), sys.argv[2:]).run())
