@@ -75,8 +75,8 @@ def test_job_continues_after_a_torn_offsets_file_without_losing_or_repeating_lin
     stream.wait_until_healthy()
     reason = stream.view["reason"]
     aside = f"_holdfast/aside/offsets-{torn}-{stream.view['attempt']}"
-    assert f"offsets/{torn} of {scene.checkpoint} was torn and is now {aside}" in reason
-    assert reason.endswith(f"it goes on after batch {torn - 1}")
+    assert f"offsets/{torn} of {scene.checkpoint} was incomplete and was moved to {aside}" in reason
+    assert reason.endswith(f"the query continues after batch {torn - 1}")
     assert reason in [event["reason"] for event in scene.jobs.events(stream.id)]
     assert (scene.checkpoint / aside).read_bytes() == complete[: len(complete) // 2]
     stream.wait_for_batches()
@@ -93,7 +93,7 @@ def test_missing_checkpoint_parks_the_job_until_it_is_restored(scene: Scene) -> 
         scene.checkpoint.rename(moved)
     view = scene.jobs.wait_for_phase(stream.id, "PARKED")
     assert f"the checkpoint {scene.checkpoint} cannot be trusted: it no longer exists, but batch " in view["reason"]
-    assert view["reason"].endswith(f"say 'holdfast resume {stream.id}', or 'holdfast cancel {stream.id}'")
+    assert view["reason"].endswith(f"run 'holdfast resume {stream.id}', or run 'holdfast cancel {stream.id}'")
     scene.jobs.run_ok("resume", stream.id)
     poll_until(lambda: stream.view["attempt"] > view["attempt"], 60, "another attempt was made")
     assert "it no longer exists" in scene.jobs.wait_for_phase(stream.id, "PARKED")["reason"]

@@ -126,7 +126,7 @@ def test_job_survives_its_master_and_waits_for_one_after_a_restart(scene: Scene)
     assert stream.attempt().driver == driver, "a driver with executors needs no Master"
 
     scene.jobs.run_ok("restart", stream.id)
-    unreachable = f"the Spark Master is unreachable: nobody answers at {scene.spark.url}"
+    unreachable = f"the Spark Master is unreachable: no Master answers at {scene.spark.url}"
     waiting = poll_until(
         lambda: (view := stream.view)["phase"] == "BACKOFF" and unreachable in view["reason"] and view, 60, unreachable
     )
