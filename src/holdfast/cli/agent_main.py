@@ -15,7 +15,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import SCHEMA
 from holdfast.node.agent import Agent, NodeSettings
-from holdfast.node.guard.supervisor import CANNOT_RUN_EXIT_CODE
+from holdfast.node.guard.guard_process import CANNOT_RUN_EXIT_CODE
 from holdfast.node.guard_link import connect_to_guard
 from holdfast.node.node_directory import NodeDirectory
 from holdfast.node.shared_settings import SharedSettings

@@ -20,7 +20,7 @@ from holdfast.local.local_node import LocalNode
 from holdfast.local.process_identity import ProcessIdentity
 from holdfast.model.plural import format_count
 from holdfast.node.drain import drain_runners
-from holdfast.node.guard.supervisor import CANNOT_RUN_EXIT_CODE
+from holdfast.node.guard.guard_process import CANNOT_RUN_EXIT_CODE
 from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer
 
 RESTART_S = 1.0

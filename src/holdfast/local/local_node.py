@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
 from holdfast.local.directory_layout import CLUSTER_NAME
-from holdfast.node.guard.supervisor import STOP_TIMEOUT_S
+from holdfast.node.guard.guard_process import STOP_TIMEOUT_S
 from holdfast.zk.embedded import with_parent_death_signal
 from holdfast.zk.embedded.ports import LOOPBACK, Ports, is_port_taken
 

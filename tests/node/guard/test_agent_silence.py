@@ -12,13 +12,12 @@ from holdfast.node.guard import agent_silence
 from holdfast.node.guard.agent_silence import POLL_S, AgentSilence, read_cpu_wait_s
 from tests.harness.waiting import wait_until
 
-BUSY = "while True: pass"
+BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 
 
-def test_time_without_a_cpu_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_without_a_cpu_does_not_count() -> None:
     cpu_wait_s = 0.0
-    monkeypatch.setattr(agent_silence, "read_cpu_wait_s", lambda _: cpu_wait_s)
-    silence = AgentSilence(1)
+    silence = AgentSilence(1, lambda _: cpu_wait_s)
     silence.on_silent_poll()
     assert silence.duration_s == POLL_S
     cpu_wait_s = 0.75 * POLL_S
@@ -49,7 +48,7 @@ def test_cpu_wait_of_a_missing_process_is_unknown() -> None:
 def test_starved_process_waits_for_a_cpu_and_a_stopped_one_does_not() -> None:
     """Two busy processes on one core: each of them waits about half of the time. A stopped process does not wait for a CPU."""
     core = min(os.sched_getaffinity(0))
-    busy = [subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", BUSY]) for _ in range(2)]
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY, str(core)]) for _ in range(2)]
     try:
         wait_until(lambda: read_cpu_wait_s(busy[0].pid) > 0.5, 60, "the starved process has waited for a CPU")
         busy[0].send_signal(signal.SIGSTOP)

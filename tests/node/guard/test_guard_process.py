@@ -18,7 +18,7 @@ from tests.harness.waiting import wait_until
 GUARD = """
 import sys
 from pathlib import Path
-from holdfast.node.guard import agent_silence, supervisor as guard
+from holdfast.node.guard import agent_silence, guard_process as guard
 guard.SILENCE_LIMIT_S_MIN = guard.STOP_TIMEOUT_S = 2
 agent_silence.STARTUP_LIMIT_S = {startup_limit_s}
 sys.exit(guard.Guard(Path(sys.argv[1]), sys.argv[2:]).run())
@@ -102,8 +102,8 @@ def test_hanging_agent_is_killed_and_replaced(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_agent_that_is_still_starting_is_not_killed(tmp_path: Path) -> None:
     """The limit for silence passes twice before the first heartbeat, as on an overloaded machine."""
-    agent = f"time.sleep(5); open('started', 'w'); {SEND_HEARTBEATS}"
-    with start_guard(tmp_path, agent.replace("; while", "\nwhile"), startup_limit_s=60) as guard:
+    agent = f"time.sleep(5)\nopen('started', 'w')\n{SEND_HEARTBEATS}"
+    with start_guard(tmp_path, agent, startup_limit_s=60) as guard:
         wait_until((tmp_path / "started").exists, 60, "the first agent has started")
         assert len(guard.agent_pids()) == 1
 
