@@ -5,12 +5,13 @@ BIN := .venv/bin
 SET_UP := .venv/.set-up
 # One worker more than cores: tests wait for servers much of the time. Tests of one file share their servers, so they stay on one worker.
 WORKERS ?= $(shell echo $$(( $$(nproc) + 1 )))
-PARALLEL := -n $(WORKERS) --dist loadfile
+# tests/conftest.py puts the longest files first; xdist would put the files with the most tests first.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # The tests start thousands of Python processes: let them share compiled modules even if the environment forbids it.
 unexport PYTHONDONTWRITEBYTECODE
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-incidents soak test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
+.PHONY: help demo test test-live test-incidents soak chaos test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +50,9 @@ test-incidents: java maven compiler $(SET_UP) ## play the five incidents with Sp
 
 soak: java maven $(SET_UP) ## send traffic through Kafka for ten minutes while brokers fail at random
 	@$(BIN)/python -m pytest -m soak
+
+chaos: java compiler $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run
+	@$(BIN)/python -m tests.chaos $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 test-delta: java $(SET_UP) ## test the Delta sink with the newest Spark that Delta Lake supports
 	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0

@@ -3,9 +3,12 @@
 import os
 import secrets
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from kazoo.client import KazooClient
 
 from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer
@@ -16,8 +19,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 os.environ.setdefault("HOLDFAST_ARCHIVES", "off")  # short-lived test nodes do not need archives; `test_archive` builds one
 
+# No test may fail because the machine is busy: Hypothesis measures the duration of examples and of their generation by default.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if settings.get_current_profile_name() == "default":
+    settings.load_profile("untimed")
+
 READY_S = 60.0
 _REPORT_LINE = "report line"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let parallel workers start with the files that probably take longest, so that none of them is the last to run."""
+    if not hasattr(config, "workerinput"):
+        return
+    priorities: dict[Path, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for item in items:
+        timeout_s, count = priorities[item.path]
+        timeout = item.get_closest_marker("timeout")
+        is_long = any(item.get_closest_marker(name) for name in ("real", "slow"))
+        priorities[item.path] = (max(timeout_s, timeout.args[0] if timeout else 0.0), count + is_long)
+    items.sort(key=lambda item: priorities[item.path], reverse=True)
 
 
 @pytest.fixture

@@ -200,6 +200,27 @@ def test_client_needs_only_the_cluster_and_its_zookeeper(tmp_path: Path) -> None
     assert (name, ensemble.connect_string, ensemble.digest) == ("blue", "zk:1/x", DigestCredentials("ann", "secret"))
 
 
+def test_user_is_read_from_the_auth_file(tmp_path: Path) -> None:
+    (tmp_path / "auth").write_text("ann:se:cret\n")
+    file = tmp_path / "holdfast.toml"
+    file.write_text(f"[cluster]\nconnect = 'zk:1'\n[zookeeper]\nauth_file = '{tmp_path}/auth'")
+    assert config.load_connection(file)[1].digest == DigestCredentials("ann", "se:cret")
+
+
+@pytest.mark.parametrize("content", [b"", b"ann", b"ann:", b":x", b"ann:x\nbob:y", b"\xff:x"])
+def test_auth_file_without_one_user_is_refused_without_revealing_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "auth").write_bytes(content)
+    message = refusal_message(tmp_path, f"{REQUIRED}[zookeeper]\nauth_file = '{tmp_path}/auth'")
+    assert f"{tmp_path}/auth" in message and "bob" not in message
+
+
+def test_auth_file_together_with_a_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "auth").write_text("ann:secret")
+    assert "remove the other settings" in refusal_message(
+        tmp_path, f"{REQUIRED}[zookeeper]\nuser = 'ann'\nauth_file = '{tmp_path}/auth'"
+    )
+
+
 @pytest.mark.parametrize("name", ["a/b", "", ".."])
 def test_invalid_cluster_name_is_refused_for_a_client_too(tmp_path: Path, name: str) -> None:
     file = tmp_path / "holdfast.toml"

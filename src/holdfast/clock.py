@@ -5,6 +5,7 @@ Decisions take the time as an argument; only the code around them holds a Clock.
 """
 
 import time
+from pathlib import Path
 from typing import Protocol
 
 
@@ -22,3 +23,11 @@ class SystemClock:
 
     def wall(self) -> float:
         return time.time()
+
+
+def boot_id() -> str:
+    """Return the identity of this boot. Values of CLOCK_BOOTTIME are comparable only within one boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -15,7 +15,13 @@ from typing import Any
 from holdfast.errors import Refused
 from holdfast.model.identifiers import NodeId, is_valid_name
 from holdfast.plan.retention import RetentionPolicy
-from holdfast.zk.session.connection_settings import ConnectionSettings, DigestCredentials, Tls, parse_connect_string
+from holdfast.zk.session.connection_settings import (
+    ConnectionSettings,
+    DigestCredentials,
+    Tls,
+    parse_connect_string,
+    read_auth_file,
+)
 from holdfast.zk.session.timing import Timing
 
 
@@ -65,6 +71,12 @@ SETTINGS = (
     Setting("zookeeper.user", str, "", "User for digest authentication. Only this user can access the znodes that it creates."),
     Setting("zookeeper.password", str, "", "Password of the user. Prefer `zookeeper.password_file`."),
     Setting("zookeeper.password_file", str, "", "File that contains the password. Overrides `zookeeper.password`."),
+    Setting(
+        "zookeeper.auth_file",
+        str,
+        "",
+        "File with one line `USER:PASSWORD`, in place of `zookeeper.user` and `zookeeper.password`. `holdfast up` writes one.",
+    ),
     Setting("zookeeper.tls_ca", str, "", "PEM file of the trusted certificate authorities. Setting it enables TLS."),
     Setting("zookeeper.tls_certificate", str, "", "PEM file of the client certificate."),
     Setting("zookeeper.tls_key", str, "", "PEM file of the client's private key."),
@@ -225,6 +237,10 @@ def _connection_settings(values: dict[str, Any], path: Path) -> ConnectionSettin
 
 def _digest(values: dict[str, Any], path: Path) -> DigestCredentials | None:
     user, password = values["zookeeper.user"], values["zookeeper.password"]
+    if auth_file := values["zookeeper.auth_file"]:
+        if user or password or values["zookeeper.password_file"]:
+            raise Refused(f"{path}: zookeeper.auth_file already names the user and the password: remove the other settings")
+        return read_auth_file(Path(auth_file))
     if file := values["zookeeper.password_file"]:
         try:
             password = Path(file).read_text().strip()

@@ -19,7 +19,20 @@ from tests.harness.prepared_cluster import PreparedCluster
 
 pytestmark = pytest.mark.real
 
-KEYS = ["id", "name", "phase", "reason", "attempt", "restarts", "node", "driver_pid", "progress", "submitted_at", "desired"]
+KEYS = [
+    "id",
+    "name",
+    "phase",
+    "reason",
+    "attempt",
+    "restarts",
+    "node",
+    "driver_pid",
+    "isolation",
+    "progress",
+    "submitted_at",
+    "desired",
+]
 GARBAGE = [b"", b"\x00\xff noise", b"{}", b"[1]", b'{"schema":1}', b"[" * 50_000, b'{"schema":99}']
 MANY = 1000
 
@@ -41,6 +54,7 @@ def test_running_job_has_the_documented_json_keys(cluster: PreparedCluster) -> N
         "restarts": 2,
         "node": "n1",
         "driver_pid": 12,
+        "isolation": "namespace",
         "progress": {"batch_id": 7, "rows_per_second": 12.5, "offsets": [{"t": {"0": 5}}, "not JSON", "NaN"], "lag": []},
         "desired": "run",
     }
@@ -52,7 +66,20 @@ def test_submitted_job_has_the_documented_json_keys(cluster: PreparedCluster) ->
     assert list(job) == KEYS
     assert job["phase"] == "PENDING"
     assert job["progress"] == {"batch_id": None, "rows_per_second": None, "offsets": [], "lag": []}
-    assert job["node"] is job["driver_pid"] is None
+    assert job["node"] is job["driver_pid"] is job["isolation"] is None
+
+
+@pytest.mark.parametrize("part", ["spec", "desired", "state", "lease", "report"])
+def test_job_of_a_newer_schema_says_that_this_version_does_not_change_it(cluster: PreparedCluster, part: str) -> None:
+    cluster.submit("j1")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1, node="n1")
+    cluster.write_lease("j1", attempt=1)
+    cluster.write_report("j1")
+    cluster.put(cluster.paths.job(JobId("j1"), part), b'{"schema":2,"fields":"unknown"}')
+    expected = f"the job's {part} was written by a later Holdfast (schema 2); this version reads up to schema 1 and does not"
+    (job,) = run_json(cluster, "ls")
+    assert expected in job["reason"] and "upgrade this node" in job["reason"]
+    assert expected in " ".join(run_ok(cluster, "show", "j1").split())
 
 
 def test_nan_and_infinity_are_null_in_json(cluster: PreparedCluster) -> None:
@@ -207,6 +234,15 @@ def test_used_slots_are_counted(cluster: PreparedCluster) -> None:
     cluster.write_state("j4", Phase.FINISHED, "over", attempt=1, node="n1")
     nodes = {node["id"]: node["slots_used"] for node in run_json(cluster, "cluster")["nodes"]}
     assert nodes == {"n1": 2, "n2": 3}
+
+
+def test_health_of_each_node_is_shown(cluster: PreparedCluster) -> None:
+    cluster.add_node("n1", health="its disk is full (No space left on device: /n1)")
+    cluster.add_node("n2")
+    nodes = {node["id"]: node["health"] for node in run_json(cluster, "cluster")["nodes"]}
+    assert nodes == {"n1": "its disk is full (No space left on device: /n1)", "n2": ""}
+    printed = " ".join(run_ok(cluster, "cluster").split())
+    assert "its disk is full" in printed and "healthy" in printed
 
 
 def test_thousand_jobs_are_listed_quickly(cluster: PreparedCluster, report: Callable[[str], None]) -> None:

@@ -68,6 +68,14 @@ def test_live_job_then_newest_ended_job_is_found_by_name(cluster: PreparedCluste
     assert run_json(cluster, "show", "words")["id"] == "j0"
 
 
+def test_isolation_level_of_a_running_driver_is_shown(cluster: PreparedCluster) -> None:
+    cluster.submit("j1")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1, node="n1")
+    cluster.write_lease("j1")
+    assert ["isolation", "namespace"] in [line.split() for line in run_ok(cluster, "show", "j1").splitlines()]
+    assert run_json(cluster, "show", "j1")["isolation"] == "namespace"
+
+
 ODD = ["nope", "", " ", ".", "..", "a/b", "/", "../..", "ü", "a b", "j" * 300, "\x1b[31m", "\x00", "%s", "--", "\ud800"]
 
 

@@ -80,7 +80,9 @@ def kill_leader(scene: Scene) -> tuple[str, str]:
     return str(before), after
 
 
-def test_explain_finds_a_restart_loop_and_a_leader_change(scene: Scene, tmp_path: Path) -> None:
+def test_explain_finds_a_restart_loop_and_a_leader_change(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene.jobs.wait_for_phase(scene.healthy_job, "RUNNING")
     healthy_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))
     assert signatures(healthy_report) == set(), healthy_report["summary"]
@@ -102,6 +104,7 @@ def test_explain_finds_a_restart_loop_and_a_leader_change(scene: Scene, tmp_path
     other = tmp_path / "zk.log"
     other.write_text("2026-03-04 13:00:00,000 [myid:1] - INFO  [main:QuorumPeer@1] - LOOKING\n")
     connect = scene.up.description()["connect"]
+    monkeypatch.setenv("HOLDFAST_AUTH_FILE", str(scene.up.directory / "zookeeper.auth"))
     remote_report = scene.answer("--from-cluster", "--connect", connect, str(other))
     assert signatures(remote_report) == {"restart-loop"}, "from the logs that nodes serve and one more file"
     printed = sum(len(log.read_bytes()) for log in scene.up.directory.glob("nodes/*/attempts/*/*/driver.log"))

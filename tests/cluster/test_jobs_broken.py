@@ -108,7 +108,7 @@ def scene(cluster: Scene) -> Iterator[Scene]:
 @pytest.fixture
 def operator(cluster: Scene) -> Iterator[KazooClient]:
     """ZooKeeper client for manipulating znodes behind Holdfast's back."""
-    client = KazooClient(cluster.up.description()["connect"], timeout=20)
+    client = cluster.up.zookeeper_client()
     client.start(20)
     yield client
     client.stop()

@@ -1,5 +1,6 @@
 """Every process that a job depends on is killed, paused or replaced, with real Spark drivers."""
 
+import contextlib
 import os
 import signal
 import time
@@ -118,16 +119,20 @@ def test_driver_restarts_after_the_death_of_runner_or_watchdog_before_the_sessio
     stream.wait_until_healthy()
 
 
-def test_driver_of_a_paused_runner_ends_before_the_next_one_starts(scene: Scene, report: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("watchdog", [False, True], ids=["runner", "runner and watchdog"])
+def test_driver_of_a_paused_runner_ends_before_the_next_one_starts(
+    scene: Scene, watchdog: bool, report: Callable[[str], None]
+) -> None:
     stream = scene.journaling
     attempt = stream.attempt()
     runner, session = attempt.runner, _read_session(scene, stream, attempt)
     stopped_at = time.monotonic()
-    with pause_process(runner):
+    with pause_process(runner), pause_process(attempt.watchdog) if watchdog else contextlib.nullcontext():
         ended_at = stream.wait_until_gone(attempt.driver)
         assert not scene.up.has_session_expired(session), "the driver ends at the deadline, before the session expires"
         next_driver = stream.wait_for_next_driver(attempt.driver)
-    report(f"processes: the driver of a paused runner was gone after {ended_at - stopped_at:.1f} s")
+    paused = "runner and watchdog" if watchdog else "runner"
+    report(f"processes: the driver of a paused {paused} was gone after {ended_at - stopped_at:.1f} s")
     assert next_driver.first_seen > ended_at
     wait_until(lambda: read_stat(runner) is None, 60, "the runner that lost its lease has ended")
     stream.wait_until_healthy()

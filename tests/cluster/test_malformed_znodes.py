@@ -21,6 +21,7 @@ GARBAGE = [
     b'{"schema": 1, "leader": 7}',
     b"9" * 5000,
     b"[" * 50000,
+    b'{"schema": 2, "leader": {"id": "n9"}}',
 ]
 
 
@@ -126,26 +127,21 @@ def test_contender_without_a_session_does_not_block_the_election(
         assert "c-forged-0000000000 belongs to no session" in node.problems()
 
 
-@pytest.mark.parametrize("where", ["epoch", "beat"])
-def test_node_does_not_lead_when_a_record_has_a_newer_schema(
-    tmp_path: Path, connect: str, cluster: str, operator: KazooClient, where: str
+@pytest.mark.parametrize("part", ["state", "spec"])
+def test_node_leads_and_sets_a_job_aside_when_its_record_has_a_newer_schema(
+    tmp_path: Path, connect: str, cluster: str, operator: KazooClient, part: str
 ) -> None:
     with start_node(tmp_path, connect, cluster=cluster) as node:
         wait_until(node.is_leading, 30, "the node leads")
-        later = b'{"schema": 2, "leader": {"id": "n9"}}'
-        wait_until(lambda: _overwrite(operator, f"/holdfast/{cluster}/{where}", later), 30, "the later record stays")
-        wait_until(lambda: "written by a later Holdfast (schema 2" in node.problems(), 30, "the node reports the problem")
-        wait_until(lambda: not node.is_leading(), 30, "the node stepped down")
-        wait_until(lambda: not operator.get_children(f"/holdfast/{cluster}/election"), 30, "the node left the election")
-        assert operator.get(f"/holdfast/{cluster}/{where}")[0] == later, "the newer record is not overwritten"
-
-
-def _overwrite(operator: KazooClient, path: str, data: bytes) -> bool:
-    """Write the data again if a beat in flight replaced it. Return True once the data is in place."""
-    if operator.get(path)[0] != data:
-        operator.set(path, data)
-        return False
-    return True
+        later = b'{"schema": 2, "name": {"id": "n9"}}'
+        operator.create(f"/holdfast/{cluster}/jobs/j1/{part}", later, makepath=True)
+        set_aside = "written by a later Holdfast (schema 2)"
+        wait_until(lambda: any(set_aside in str(line.get("reason")) for line in node.log), 30, "the node reports the job")
+        listed = holdfast("ls", "--json", "--connect", connect, "--cluster", cluster)
+        assert set_aside in listed.stdout
+        assert node.is_leading() and node.status()["epoch"] == 1
+        assert [line["event"] for line in node.log if line.get("job") == "j1"] == ["job set aside"]
+        assert operator.get(f"/holdfast/{cluster}/jobs/j1/{part}")[0] == later, "the newer record is not overwritten"
 
 
 def test_deleted_contender_costs_one_epoch(tmp_path: Path, connect: str, cluster: str, operator: KazooClient) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 
 from holdfast.local.local_node import SESSION_TIMEOUT_S
 from holdfast.local.process_identity import ProcessIdentity
@@ -24,6 +23,7 @@ from tests.harness.cluster.command import (
     pause_process,
     start_cluster,
 )
+from tests.harness.recording_proxy import start_proxy
 from tests.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -50,7 +50,7 @@ class BeatRecorder:
     """Recorder of every committed beat as (epoch, leader), with its own ZooKeeper client."""
 
     def __init__(self, up: RunningCluster) -> None:
-        self._client = KazooClient(up.description()["connect"], timeout=20)
+        self._client = up.zookeeper_client()
         self.records: list[tuple[int, str]] = []
         self.versions: list[int] = []
 
@@ -215,3 +215,17 @@ def test_ctrl_c_stops_all_processes_and_reports_it(tmp_path: Path) -> None:
     assert "Traceback" not in printed
     assert all(ProcessIdentity.read(server["pid"]) is None for server in description["zookeepers"])
     assert all(ProcessIdentity.read(node["agent_pid"]) is None for node in description["nodes"])
+
+
+def test_up_ignores_the_proxy_of_the_environment(tmp_path: Path) -> None:
+    directory = tmp_path / "c"
+    with start_proxy() as proxy:
+        up = [*HOLDFAST, "up", "--dir", str(directory), "--detach"]
+        try:
+            answer = subprocess.run(
+                up, env=os.environ | proxy.environment, capture_output=True, text=True, timeout=150, check=False
+            )
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+        finally:
+            holdfast("down", "--dir", str(directory))
+        assert proxy.requests == []

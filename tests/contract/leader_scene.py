@@ -12,6 +12,7 @@ from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.submission import submit
 from holdfast.zk.session.client import Client
+from holdfast.zk.session.timing import SteadyContact
 from tests.contract.backends import Backend, open_session
 from tests.contract.new_cluster import SPEC, connect_to_new_cluster, register_node
 
@@ -49,8 +50,16 @@ class Cluster:
 
     def new_leader(self) -> Leader:
         leadership = Leadership(self.client, self.paths, node=NodeId("n1"), epoch=Epoch(0), contender="c-x-0000000000")
+        contact = SteadyContact(gap_s_max=3600.0)
+        contact.record(LoopClock().boottime())
         return Leader(
-            self.client, self.paths, leadership, clock=LoopClock(), timing=LeaderTiming(MARGIN_S, start_s=60.0), log=SilentLog()
+            self.client,
+            self.paths,
+            leadership,
+            clock=LoopClock(),
+            timing=LeaderTiming(MARGIN_S, start_s=60.0),
+            contact=contact,
+            log=SilentLog(),
         )
 
     async def run_passes_until_idle(self) -> None:
@@ -73,12 +82,14 @@ class Cluster:
         return LeaseHolder(client, self.paths, AttemptAssignment(JOB, Attempt(attempt), NodeId("n1"), nonce))
 
 
-def run_scene(backend: Backend, scene: Callable[[Cluster], Awaitable[None]], *, slots: int = 4) -> None:
+def run_scene(
+    backend: Backend, scene: Callable[[Cluster], Awaitable[None]], *, slots: int = 4, ends_attempts: bool = False
+) -> None:
     """Run the scene on a new cluster of the backend."""
 
     async def test() -> None:
         client, paths = await connect_to_new_cluster(backend)
-        await register_node(client, paths, "n1", slots)
+        await register_node(client, paths, "n1", slots, ends_attempts=ends_attempts)
         await scene(Cluster(backend, client, paths))
 
     backend.run(test())

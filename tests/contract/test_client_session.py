@@ -57,15 +57,17 @@ def test_session_and_ephemerals_survive_a_lost_connection(backend: Backend) -> N
         counter, root = WakeCounter(), backend.random_root()
         client = await open_session(backend, counter)
         await write(client, Create(root, ephemeral=True))
-        session, before = client.session, counter.wakes
+        session, before, connections = client.session, counter.wakes, client.connection_count
         await backend.stop_service()
         await wait_for_state(client, ConnectionState.SUSPENDED)
+        assert client.connection_count == connections > 0
         await wait_for(lambda: counter.wakes > before, what="a wake")
         before = counter.wakes
         await backend.start_service()
         await wait_for_state(client, ConnectionState.CONNECTED)
         await wait_for(lambda: counter.wakes > before, what="a wake")
         assert client.session == session
+        assert client.connection_count > connections
         assert await client.exists(root) is not None
 
     backend.run(test())

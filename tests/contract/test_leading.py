@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from holdfast.leader.garbage_collector import BACKLOG_INTERVAL_S, RECORDS_INTERVAL_S, RECORDS_PER_ROUND_MAX
 from holdfast.leader.transactions import TransactionBuilder
 from holdfast.model.codec import encode
 from holdfast.model.identifiers import Epoch, JobId, NodeId
@@ -14,7 +15,7 @@ from holdfast.plan.retention import RetentionPolicy
 from holdfast.runner.lease import LeaseLost, LeaseRefused
 from holdfast.zk.leadership.write_outcome import WriteConflict
 from holdfast.zk.records.submission import NameRecord, set_desired, submit
-from holdfast.zk.session.client import Create, Delete, NoNode, SetData
+from holdfast.zk.session.client import ANY_PATH, Create, Delete, NoNode, SetData
 from tests.contract.backends import Backend
 from tests.contract.leader_scene import JOB, MARGIN_S, Cluster, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC
@@ -275,6 +276,28 @@ def test_expired_job_is_deleted_with_its_request_and_nothing_else(backend: Backe
     run_scene(backend, scene)
 
 
+def test_backlog_of_expired_jobs_is_deleted_in_rounds_without_long_pauses(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        client, paths = cluster.client, cluster.paths
+        for number in range(RECORDS_PER_ROUND_MAX + 5):
+            spec = Spec(name=f"job-{number}", script="o.py", blob="1" * 64)
+            await submit(client, paths, spec, job=JobId(f"j{number}"), request=f"r{number}")
+            await set_desired(client, paths, JobId(f"j{number}"), Desired.CANCEL)
+        await cluster.run_passes_until_idle()
+        collector = cluster.leader._get_garbage_collector()
+        collector._retention = RetentionPolicy(ended_max=0)
+        for left, pause_s in ((5, BACKLOG_INTERVAL_S), (0, RECORDS_INTERVAL_S)):
+            collector._records_at = 0.0
+            before = cluster.leader._clock.boottime()
+            await collector.collect_if_due()
+            assert before + pause_s <= collector._records_at <= cluster.leader._clock.boottime() + pause_s
+            await cluster.run_passes_until_idle()
+            jobs: list[str] = await client.children(paths.jobs)
+            assert len(jobs) == left
+
+    run_scene(backend, scene)
+
+
 def test_ended_job_with_a_lease_is_not_deleted(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
         client, paths = cluster.client, cluster.paths
@@ -287,5 +310,29 @@ def test_ended_job_with_a_lease_is_not_deleted(backend: Backend) -> None:
         collector._records_at = 0.0
         await collector.collect_if_due()
         assert await client.children(paths.jobs) == [JOB]
+
+    run_scene(backend, scene)
+
+
+def test_reconnection_reads_only_jobs_that_can_have_changed(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        hold = await start_attempt(cluster)
+        await hold.release(Outcome(Ending.FINISHED, "the script ended"), None)
+        await cluster.run_passes_until_idle()
+        await submit(cluster.client, cluster.paths, SPEC, job=JobId("j2"), request="r2")
+        await cluster.run_passes_until_idle()
+        observer = cluster.leader.observer
+        ended, waiting = observer.observation(JOB), observer.observation(JobId("j2"))
+        observer.mark_changed([ANY_PATH])
+        await observer.refresh()
+        assert observer.observation(JOB) is ended
+        assert observer.observation(JobId("j2")) is not waiting
+        for part in await cluster.client.children(cluster.paths.job(JOB)):
+            path = cluster.paths.job(JOB, part)
+            await cluster.client.commit([Delete(path, (await cluster.client.get(path)).stat.version)])
+        await cluster.client.commit([Delete(cluster.paths.job(JOB), 0)])
+        observer.mark_changed([ANY_PATH])
+        await observer.refresh()
+        assert observer.observation(JOB) is None
 
     run_scene(backend, scene)

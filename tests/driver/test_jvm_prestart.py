@@ -58,6 +58,7 @@ def test_unused_prestarted_jvm_is_killed(driver: DriverProcess) -> None:
     assert not list(driver.control.glob("java-*"))
 
 
+@pytest.mark.slow
 def test_failed_prestart_is_reported_when_the_script_starts_spark(driver: DriverProcess, tmp_path: Path) -> None:
     assert driver.run(PLAIN, SPARK_HOME=str(tmp_path / "nowhere")) == 1
     assert "nowhere/./bin/spark-submit" in driver.exit_record()["reason"]

@@ -1,5 +1,6 @@
 """Records in control files: the reader gets the writer's values, and malformed records never raise."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -7,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.driver_protocol.control_files import FILE_BYTES_MAX
 from holdfast.driver_protocol.exit_record import STOPPED, ExitRecord, parse_exit_record
 from holdfast.driver_protocol.kafka_status import NOTE_MAX, KafkaStatus, parse_kafka_status
-from holdfast.driver_protocol.progress_record import ProgressRecord, QueryProgress, parse_progress, parse_query_batches
+from holdfast.driver_protocol.location_claim import parse_claim_answers, parse_claim_requests
+from holdfast.driver_protocol.progress_record import (
+    ProgressRecord,
+    QueryProgress,
+    limit_progress_size,
+    parse_progress,
+    parse_query_batches,
+)
 from holdfast.driver_protocol.query_record import StartedQuery, parse_started_queries, started_queries_to_json
 
 QUERY = StartedQuery(label="words", location="/c/query-1", name="words", format="parquet", path="/out")
@@ -78,11 +87,39 @@ def test_malformed_kafka_status_is_empty_and_a_long_note_is_cut() -> None:
     assert len(parse_kafka_status({"note": "x" * 5000}).note) == NOTE_MAX
 
 
+def test_offsets_that_are_too_large_are_replaced_by_a_sentence_and_the_rest_is_kept() -> None:
+    many = {"topic": {str(partition): 10**12 + partition for partition in range(11_000)}}
+    record = ProgressRecord(
+        batch_id=7,
+        rows_per_second=1.5,
+        offsets=(many, {"small": {"0": 5}}),
+        offset_queries=("a", "b"),
+        queries=(QueryProgress("a", 7, 1.5),),
+    )
+    assert len(json.dumps(record.to_json())) > FILE_BYTES_MAX
+    limited = limit_progress_size(record, FILE_BYTES_MAX)
+    assert len(json.dumps(limited.to_json())) <= FILE_BYTES_MAX
+    size = len(json.dumps(many))
+    assert limited == replace(record, offsets=(f"omitted, because its size is {size} bytes", {"small": {"0": 5}}))
+    assert limit_progress_size(limited, FILE_BYTES_MAX) is limited
+
+
+def test_progress_with_too_many_small_offsets_keeps_batch_and_rate() -> None:
+    record = ProgressRecord(batch_id=7, rows_per_second=1.5, offsets=tuple(range(1000)), offset_queries=("q",) * 1000)
+    limited = limit_progress_size(record, 1000)
+    assert (limited.batch_id, limited.rows_per_second, limited.offsets) == (7, 1.5, ())
+
+
+FIELDS = ["how", "reason", "queries", "batch_id", "offsets", "note", "lag", "requests", "answers"]
+
+
 @pytest.mark.slow
-@given(fields=st.dictionaries(st.sampled_from(["how", "reason", "queries", "batch_id", "offsets", "note", "lag"]), anything))
+@given(fields=st.dictionaries(st.sampled_from(FIELDS), anything))
 def test_parsers_never_raise(fields: dict[str, Any]) -> None:
     parse_exit_record(fields)
     parse_started_queries(fields)
     parse_progress(fields)
     parse_query_batches(fields)
     parse_kafka_status(fields)
+    parse_claim_requests(fields)
+    parse_claim_answers(fields)

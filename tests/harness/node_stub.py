@@ -1,12 +1,13 @@
-"""Log API of a node: the real routes and the real server, in a thread."""
+"""HTTP API of a node: real routes and the real server, in a thread."""
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
 from holdfast.api import app as http
 from holdfast.api.log_routes import routes
@@ -46,8 +47,15 @@ class AttemptFiles:
 @contextlib.contextmanager
 def serve_logs(attempts: AttemptFiles, secret: str | None, *, port: int = 0) -> Iterator[str]:
     """Serve the logs, and yield the address."""
+    with serve_routes(routes(attempts.root, lambda: secret), port=port) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serve_routes(routes: Sequence[BaseRoute], *, port: int = 0) -> Iterator[str]:
+    """Serve the routes with the server of a node, and yield the address."""
     listener = http.open_listener("127.0.0.1", port)
-    server = http.build_server(Starlette(routes=list(routes(attempts.root, lambda: secret))))
+    server = http.build_server(Starlette(routes=list(routes)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.model.cluster_records import EpochRecord, NodeRecord, QuarantineRecord
+from holdfast.model.cluster_records import NodeRecord, QuarantineRecord
 from holdfast.model.codec import encode
+from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Event, JobState, Lease, Progress, Report, Spec
 from holdfast.model.phase import Phase
@@ -100,8 +101,8 @@ class PreparedCluster:
 
         return self.run(do)
 
-    def add_node(self, node: str, *, address: str = "http://127.0.0.1:1", slots: int = 4) -> None:
-        self.put(self.paths.node(NodeId(node)), encode(NodeRecord(slots, address, "0", 1)))
+    def add_node(self, node: str, *, address: str = "http://127.0.0.1:1", slots: int = 4, health: str = "") -> None:
+        self.put(self.paths.node(NodeId(node)), encode(NodeRecord(slots, address, "0", 1, health)))
 
     def submit(self, job: str, *, name: str | None = None, slots: int = 1, arguments: tuple[str, ...] = ()) -> Spec:
         spec = Spec(name=name or job, script="words.py", blob="0" * 64, slots=slots, arguments=arguments)
@@ -121,7 +122,15 @@ class PreparedCluster:
     def write_lease(
         self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None, note: str = ""
     ) -> None:
-        record = Lease(Attempt(attempt), NodeId(node), runner_pid=11, driver_pid=12, progress=progress, note=note)
+        record = Lease(
+            Attempt(attempt),
+            NodeId(node),
+            runner_pid=11,
+            driver_pid=12,
+            progress=progress,
+            note=note,
+            isolation="namespace",
+        )
         self.put(self.paths.job(JobId(job), "lease"), encode(record))
 
     def write_report(self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None) -> None:

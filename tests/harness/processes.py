@@ -1,5 +1,6 @@
 """Run Python code in separate processes: to kill them, limit their disk, or drop root's capabilities."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -38,23 +39,32 @@ def run_without_root_powers(code: str, *arguments: object) -> str:
     return run_python(_DROP_CAPABILITIES, "-c", code, *arguments)
 
 
+def small_disk_command(disk: Path, size: str) -> list[str] | None:
+    """Return the beginning of a command that runs its rest with a small file system mounted at `disk`.
+
+    The mount is in a namespace of its own and ends with its last process. None if mounting is not permitted, not even in a user
+    namespace.
+    """
+    disk.mkdir(parents=True, exist_ok=True)
+    mount = ["sh", "-c", f'mount -t tmpfs -o size={size} none "$0" && exec "$@"', str(disk)]
+    for unshare in (["unshare", "-m"], ["unshare", "-U", "-r", "-m"]):
+        with contextlib.suppress(FileNotFoundError):
+            if subprocess.run([*unshare, *mount, "true"], capture_output=True, check=False).returncode == 0:
+                return [*unshare, *mount]
+    return None
+
+
 def run_on_small_disk(code: str, disk: Path, *arguments: object) -> str:
     """Run the code with a file system of one megabyte mounted at `disk`, in its own mount namespace.
 
     If mounting is not permitted, not even in a user namespace, a limit on the file size replaces the small disk.
     """
-    disk.mkdir(exist_ok=True)
-    mount = ["sh", "-c", 'mount -t tmpfs -o size=1m none "$0" && exec "$@"', str(disk)]
-    for unshare in (["unshare", "-m"], ["unshare", "-U", "-r", "-m"]):
-        try:
-            can_mount = subprocess.run([*unshare, *mount, "true"], capture_output=True, check=False).returncode == 0
-        except FileNotFoundError:
-            can_mount = False
-        if can_mount:
-            command = [*unshare, *mount, *python_command(code, disk, *arguments)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            assert done.returncode == 0, done.stderr
-            return done.stdout.strip()
+    command = small_disk_command(disk, "1m")
+    if command is not None:
+        command += python_command(code, disk, *arguments)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
     return run_python(limit + code, disk, *arguments)
 

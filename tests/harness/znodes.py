@@ -37,6 +37,7 @@ class InMemoryZnodes:
     timeout_s: float = 15.0
     end_reason: str = ""
     connection_problem: str = ""
+    connection_count: int = 1
     sequence: int = 0
 
     def put(self, path: str, data: bytes = b"", *, version: int = 0, owner: int = 0) -> "InMemoryZnodes":

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from holdfast.model.cluster_records import EpochRecord, HeartbeatRecord, NodeRecord
+from holdfast.model.cluster_records import HeartbeatRecord, NodeRecord
 from holdfast.model.codec import SCHEMA, MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Epoch, NodeId
 
 EPOCH = EpochRecord(leader=NodeId("n1"), contender="c-0a1b-0000000003")
@@ -81,5 +82,7 @@ def test_other_type_for_an_integer_field_is_malformed(field: str, value: object)
 
 def test_later_schema_is_reported_as_newer_whatever_its_fields_are() -> None:
     data = json.dumps({"schema": SCHEMA + 1, "leader": {"id": "n9"}}).encode()
-    with pytest.raises(NewerSchema, match=r"^/z was written by a later Holdfast \(schema 2, this one reads up to 1\)"):
+    with pytest.raises(
+        NewerSchema, match=r"^/z was written by a later Holdfast \(schema 2\); this version reads up to schema 1"
+    ):
         decode(EpochRecord, data, where="/z")

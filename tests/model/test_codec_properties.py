@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.cluster_records import EpochRecord, HeartbeatRecord, NodeRecord
+from holdfast.model.cluster_records import HeartbeatRecord, NodeRecord
 from holdfast.model.codec import SCHEMA, MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Epoch, NodeId
 
 KINDS = (EpochRecord, HeartbeatRecord, NodeRecord)

@@ -15,8 +15,12 @@ from holdfast.model.codec import encode
 from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import INITIAL_VERSIONS, Ending, Outcome
 from holdfast.node.attempts import CLOSED_ATTEMPTS_KEPT, AttemptId, NodeAttempts
-from holdfast.node.drain import drain_runners, lock_holder_pid
-from holdfast.runner.attempt_layout import CLOSED_MARKER
+from holdfast.node.drain import drain_runners, kill_lock_holder, lock_holder_pid
+from holdfast.runner import process_file
+from holdfast.runner.attempt_layout import CLOSED_MARKER, PROCESSES_FILE
+from holdfast.runner.watchdog.pid_namespace import NAMESPACE, NamespaceIdentity
+from holdfast.runner.watchdog.proc_filesystem import read_process
+from tests.harness.driver_with_daemons import NAMES, driver_with_daemons
 from tests.harness.waiting import wait_until, wait_until_async
 
 ATTEMPT = AttemptId(JobId("j1"), Attempt(1), "nonce-1")
@@ -75,6 +79,70 @@ def test_restarted_agent_finds_running_and_dead_runners(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
+def test_stopped_runner_is_killed(tmp_path: Path) -> None:
+    lock = tmp_path / "attempts" / "j1" / "1" / "runner.lock"
+    process = start_lock_holder(lock)
+    try:
+        process.send_signal(signal.SIGSTOP)
+        attempts = NodeAttempts(tmp_path, tmp_path / "x", lambda: None)
+        assert asyncio.run(attempts.kill_runner(ATTEMPT))
+        assert process.wait(10) == -signal.SIGKILL
+        assert asyncio.run(attempts.kill_runner(ATTEMPT)), "a dead runner needs no kill"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_process_that_does_not_hold_the_lock_is_not_killed(tmp_path: Path) -> None:
+    """The pid in the lock may belong to another process after the runner has died."""
+    lock = tmp_path / "attempts" / "j1" / "1" / "runner.lock"
+    lock.parent.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        lock.write_text(str(other.pid))
+        assert kill_lock_holder(lock, 1.0)
+        assert other.poll() is None
+        other.kill()
+
+
+def test_lock_without_a_pid_is_not_taken_for_a_dead_runner(tmp_path: Path) -> None:
+    """The node writes the pid just after it has started the runner."""
+    lock = tmp_path / "runner.lock"
+    process = start_lock_holder(lock)
+    try:
+        lock.write_text("")
+        assert not kill_lock_holder(lock, 0.1)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(("fields", "alive", "announced"), [({}, True, 1), ({"schema": 0}, True, 0), ({"schema": 0}, False, 1)])
+def test_node_announces_the_newest_schema_that_its_live_runners_read(
+    tmp_path: Path, fields: dict[str, int], alive: bool, announced: int
+) -> None:
+    """Schema 0 stands for the schema of an earlier version, whose runner survived the upgrade of the agent."""
+
+    async def test() -> None:
+        directory = tmp_path / "attempts" / "j1" / "1"
+        directory.mkdir(parents=True)
+        run = {"job": "j1", "attempt": 1, "nonce": "nonce-1", "config": "x", **fields}
+        (directory / "run.json").write_text(json.dumps(run))
+        process = start_lock_holder(directory / "runner.lock")
+        try:
+            if not alive:
+                process.kill()
+                process.wait()
+            attempts = NodeAttempts(tmp_path, tmp_path / "x", lambda: None)
+            assert attempts.newest_schema() == announced
+            attempts.close()
+        finally:
+            process.kill()
+            process.wait()
+
+    asyncio.run(test())
+
+
 def test_malformed_attempt_directories_are_ignored(tmp_path: Path) -> None:
     for path, content in (("j1/1", b"noise"), ("j1/x", b"{}"), ("j2/1", b'{"job": "../x", "attempt": 1, "nonce": "n"}')):
         directory = tmp_path / "attempts" / path
@@ -111,6 +179,43 @@ def test_kill_tree_kills_only_processes_with_the_nonce_of_the_attempt(tmp_path: 
     finally:
         other.kill()
         other.wait()
+
+
+def test_kill_tree_kills_unmarked_daemons_of_a_paused_watchdog(tmp_path: Path) -> None:
+    attempts = NodeAttempts(tmp_path, tmp_path / "x", lambda: None)
+    with driver_with_daemons(tmp_path / "driver", NAMESPACE) as driver:
+        assert driver.watchdog.init is not None
+        watchdog, namespace = read_process(driver.watchdog.process.pid), NamespaceIdentity.read(driver.watchdog.init)
+        assert watchdog is not None and namespace is not None
+        attempt_id = AttemptId(JobId("j1"), Attempt(1), driver.watchdog.nonce)
+        directory = tmp_path / "attempts" / "j1" / "1"
+        directory.mkdir(parents=True)
+        process_file.save(directory / PROCESSES_FILE, watchdog, namespace)
+        driver.pause()
+        assert asyncio.run(attempts.kill_tree(attempt_id))
+        assert not any(driver.is_working(name) for name in NAMES)
+        assert driver.watchdog.process.wait(30) == -signal.SIGKILL
+
+
+def test_processes_recorded_before_a_restart_of_the_machine_are_not_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        recorded = read_process(process.pid)
+        assert recorded is not None
+        process_file.save(tmp_path / "processes.json", recorded, None)
+        fields = json.loads((tmp_path / "processes.json").read_text())
+        (tmp_path / "processes.json").write_text(json.dumps({**fields, "boot": "another"}))
+        assert process_file.kill_processes(tmp_path / "processes.json", timeout_s=5)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("content", [b"", b"noise", b"[]", b'{"watchdog": 5}', b'{"boot": "x", "watchdog": ["a", 1]}'])
+def test_malformed_process_file_is_ignored(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "processes.json").write_bytes(content)
+    assert process_file.kill_processes(tmp_path / "processes.json", timeout_s=5)
 
 
 def test_only_the_newest_closed_attempts_are_kept(tmp_path: Path) -> None:

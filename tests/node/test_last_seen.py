@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
 from holdfast.model.cluster_watermark import ClusterWatermark
 from holdfast.node.last_seen import LastSeenFile
+from tests.harness.waiting import wait_until
 
 
 @pytest.fixture
@@ -27,41 +29,70 @@ def test_new_node_has_no_watermark(file: Path) -> None:
     assert not file.exists()
 
 
-def test_first_watermark_is_written_at_once(file: Path) -> None:
-    LastSeenFile(file).record(watermark(1))
-    assert LastSeenFile(file).latest() == watermark(1)
-
-
-def test_only_every_fifth_beat_is_written(file: Path) -> None:
+def record(file: Path, *watermarks: ClusterWatermark) -> None:
+    """Record the watermarks in a new agent, and wait until the last one is written."""
     last_seen = LastSeenFile(file)
-    last_seen.record(watermark(10))
-    for beat in range(11, 15):
-        last_seen.record(watermark(beat))
-        assert last_seen.latest() == watermark(beat)
-        assert LastSeenFile(file).latest() == watermark(10), "the file is older than the latest beat"
-    last_seen.record(watermark(15))
-    assert LastSeenFile(file).latest() == watermark(15)
-    last_seen.record(watermark(19))
-    assert LastSeenFile(file).latest() == watermark(15), "the interval starts at the last written beat"
+    for each in watermarks:
+        last_seen.record(each)
+    last_seen.close()
 
 
 @pytest.mark.parametrize(
-    "now", [watermark(11, epoch=4), watermark(11, cluster="2-b")], ids=["a new epoch", "an accepted cluster"]
+    "now",
+    [watermark(11), watermark(1, epoch=4), watermark(1, cluster="2-b")],
+    ids=["the next beat", "a new epoch", "an accepted cluster"],
 )
-def test_new_epoch_or_cluster_is_written_at_once(file: Path, now: ClusterWatermark) -> None:
-    last_seen = LastSeenFile(file)
-    last_seen.record(watermark(10))
-    last_seen.record(now)
+def test_every_watermark_is_written(file: Path, now: ClusterWatermark) -> None:
+    record(file, watermark(10))
+    assert LastSeenFile(file).latest() == watermark(10)
+    record(file, now)
     assert LastSeenFile(file).latest() == now
 
 
-def test_write_interval_continues_after_a_restart(file: Path) -> None:
-    LastSeenFile(file).record(watermark(10))
-    reopened = LastSeenFile(file)
-    reopened.record(watermark(12))
-    assert LastSeenFile(file).latest() == watermark(10)
-    reopened.record(watermark(15))
-    assert LastSeenFile(file).latest() == watermark(15)
+def test_write_does_not_wait_for_close(file: Path) -> None:
+    """An agent that is killed a moment later must remember the beat."""
+    last_seen = LastSeenFile(file)
+    for beat in (10, 11):
+        last_seen.record(watermark(beat))
+        wait_until(lambda beat=beat: LastSeenFile(file).latest() == watermark(beat), 10, "the beat is written")  # type: ignore[misc]
+    last_seen.close()
+
+
+def test_stalled_disk_delays_no_caller_and_then_gets_the_newest_watermark(file: Path) -> None:
+    stalled, resumed = threading.Event(), threading.Event()
+    written: list[int] = []
+
+    class StalledFile(LastSeenFile):
+        def _write(self, watermark: ClusterWatermark) -> None:
+            stalled.set()
+            assert resumed.wait(10)
+            written.append(watermark.beat)
+            super()._write(watermark)
+
+    last_seen = StalledFile(file)
+    last_seen.record(watermark(1))
+    assert stalled.wait(10)
+    for beat in range(2, 100):
+        last_seen.record(watermark(beat))
+        assert last_seen.latest() == watermark(beat)
+    assert not file.exists()
+    resumed.set()
+    last_seen.close()
+    assert written == [1, 99], "only the newest watermark is written after the stall"
+    assert LastSeenFile(file).latest() == watermark(99)
+
+
+def test_failed_write_is_reported_until_a_later_one_succeeds(tmp_path: Path) -> None:
+    directory = tmp_path / "missing"
+    last_seen = LastSeenFile(directory / "memory.json")
+    last_seen.record(watermark(1))
+    wait_until(lambda: "memory.json: No such file" in last_seen.write_problem, 10, "the problem is reported")
+    assert last_seen.latest() == watermark(1)
+    directory.mkdir()
+    last_seen.record(watermark(2))
+    wait_until(lambda: not last_seen.write_problem, 10, "the problem is over")
+    last_seen.close()
+    assert LastSeenFile(directory / "memory.json").latest() == watermark(2)
 
 
 DAMAGED = [
@@ -135,5 +166,5 @@ def test_full_disk_raises_and_keeps_the_old_content(file: Path) -> None:
 
 
 def test_file_is_plain_json(file: Path) -> None:
-    LastSeenFile(file).record(watermark(10))
+    record(file, watermark(10))
     assert json.loads(file.read_text()) == {"cluster_id": "1-a", "epoch": 3, "beat": 10}

@@ -3,22 +3,25 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.codec import UnreadableRecord
+from holdfast.model.codec import NewerRecord, UnreadableRecord
+from holdfast.model.failure_history import FailureHistory
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Ending, Event, JobState, Lease, Outcome, Report, Spec
 from holdfast.model.phase import TRANSITIONS, Phase
-from holdfast.model.restart_strategy import FailureHistory
 from holdfast.model.versions import Versions
-from holdfast.plan import JobView, Launch, NodeView, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
+from holdfast.plan import EndAttempt, JobView, Launch, NodeView, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
+
+pytestmark = pytest.mark.slow  # each property needs about a second
 
 NODES = [NodeId(name) for name in ("a", "b", "c")]
 JOBS = [JobId(f"j{number}") for number in range(4)]
 NOW = Now(wall=10_000.0, boot=500.0)
 
-unreadable = st.just(UnreadableRecord("noise"))
+unreadable = st.sampled_from([UnreadableRecord("noise"), UnreadableRecord("noise"), NewerRecord("later")])
 attempts = st.integers(0, 3).map(Attempt)
 nodes = st.sampled_from(NODES)
 walls = st.floats(0, 20_000)
@@ -61,6 +64,7 @@ def states(draw: st.DrawFn) -> JobState:
         restarts=draw(st.integers(0, 5)),
         failures=FailureHistory(draw(st.integers(0, 5)), tuple(draw(st.lists(walls, max_size=4)))),
         losses=draw(st.integers(0, 4)),
+        lost_on=tuple(draw(st.lists(nodes, unique=True, max_size=3))),
         heard=draw(st.integers(0, 3)),
         not_before=draw(walls),
         versions=draw(versions),
@@ -84,6 +88,7 @@ def views(draw: st.DrawFn, id: JobId) -> JobView:
         spec_version=draw(st.integers(1, 4)),
         complete=draw(st.booleans()),
         owns_name=draw(st.booleans()),
+        newer_name=draw(st.sampled_from([None, None, None, NewerRecord("later")])),
         lease_gone_since=None if lease is not None else draw(st.none() | st.floats(400, 500)),
     )
 
@@ -95,9 +100,21 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     return Snapshot(
         epoch=Epoch(7),
         jobs={id: draw(views(id)) for id in ids},
-        nodes={id: NodeView(id, draw(st.integers(1, 4))) for id in present},
+        nodes={
+            id: NodeView(
+                id,
+                draw(st.integers(1, 4)),
+                health=draw(st.sampled_from(["", "its disk is full"])),
+                ends_attempts=draw(st.booleans()),
+                has_readable_record=draw(st.sampled_from([True, True, False])),
+            )
+            for id in present
+        },
         orders={draw(nodes): frozenset(draw(st.lists(st.sampled_from(JOBS), max_size=2)))},
         quarantined=frozenset(draw(st.lists(st.sampled_from(JOBS), max_size=1))),
+        nodes_gone_since={id: draw(st.floats(400, 500)) for id in NODES if id not in present and draw(st.booleans())},
+        undisturbed_since=draw(st.floats(400, 500)),
+        session_timeout_s=10.0,
     )
 
 
@@ -114,7 +131,7 @@ def test_each_job_gets_at_most_one_command_with_a_legal_transition_and_a_reason(
             continue
         planned_jobs.append(command.job)
         old = snapshot.jobs[command.job].state
-        if isinstance(command, Launch | UpdateState) and isinstance(old, JobState):
+        if isinstance(command, Launch | EndAttempt | UpdateState) and isinstance(old, JobState):
             assert command.state.phase in TRANSITIONS[old.phase]
     assert len(planned_jobs) == len(set(planned_jobs))
 
@@ -195,6 +212,40 @@ def _occupied_node(job: JobView) -> NodeId | None:
 
 @many_examples
 @given(snapshots())
+def test_never_launches_on_an_unhealthy_node(snapshot: Snapshot) -> None:
+    for command in plan(snapshot, NOW):
+        if isinstance(command, Launch):
+            assert snapshot.nodes[command.node].health == ""
+
+
+@many_examples
+@given(snapshots())
+def test_health_of_nodes_never_affects_a_job_that_is_alive_or_ended(snapshot: Snapshot) -> None:
+    healthy = replace(snapshot, nodes={id: replace(node, health="") for id, node in snapshot.nodes.items()})
+    unaffected = {id for id, job in snapshot.jobs.items() if isinstance(job.lease, Lease)}
+    assert [command for command in plan(snapshot, NOW) if command.job in unaffected] == [
+        command for command in plan(healthy, NOW) if command.job in unaffected
+    ]
+
+
+@many_examples
+@given(snapshots())
+def test_node_of_a_recent_loss_is_used_only_if_no_other_node_can_take_the_job(snapshot: Snapshot) -> None:
+    launches = [command for command in plan(snapshot, NOW) if isinstance(command, Launch)]
+    for command in launches[:1]:  # later ones find fewer free slots
+        job = snapshot.jobs[command.job]
+        assert isinstance(job.state, JobState)
+        if command.node not in job.state.lost_on:
+            continue
+        allowed = job.report.failsafe if isinstance(job.report, Report) and not job.report.dead else ()
+        for id, node in snapshot.nodes.items():
+            taken = sum(_slots(other) for other in snapshot.jobs.values() if _occupied_node(other) == id)
+            can_take = not node.health and node.slots - taken >= _slots(job) and (not allowed or id in allowed)
+            assert id in job.state.lost_on or not can_take
+
+
+@many_examples
+@given(snapshots())
 def test_never_ends_an_attempt_that_may_still_be_alive(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
         if not isinstance(command, UpdateState) or command.state.phase is Phase.STOPPING or command.rebuilt:
@@ -206,6 +257,30 @@ def test_never_ends_an_attempt_that_may_still_be_alive(snapshot: Snapshot) -> No
         certified = isinstance(job.report, Report) and job.report.attempt == old.attempt and job.report.dead
         waited = job.lease_gone_since is not None and NOW.boot - job.lease_gone_since >= snapshot.margin_s
         assert certified or waited
+        assert certified or not _is_answerable(snapshot, job), "only a certificate proves the death"
+
+
+def _is_answerable(snapshot: Snapshot, job: JobView) -> bool:
+    """Return True if the node of the last attempt is registered and ends attempts on request, and no user forced a start."""
+    report, state = job.report, job.state
+    if not isinstance(report, Report) or not isinstance(state, JobState) or report.attempt != state.attempt:
+        return False
+    forced = job.force and job.desired_version > state.heard
+    return report.node in snapshot.nodes and snapshot.nodes[report.node].ends_attempts and not forced
+
+
+@many_examples
+@given(snapshots())
+def test_only_a_registered_node_that_can_end_attempts_is_asked_and_only_without_a_lease(snapshot: Snapshot) -> None:
+    for command in plan(snapshot, NOW):
+        if isinstance(command, EndAttempt):
+            job = snapshot.jobs[command.job]
+            assert job.lease is None
+            assert snapshot.nodes[command.node].ends_attempts
+            assert isinstance(job.report, Report) and not job.report.dead
+            assert (job.report.node, job.report.attempt) == (command.node, command.state.attempt)
+            assert isinstance(job.state, JobState)
+            assert (command.state.phase, command.state.node) == (job.state.phase, command.node)
 
 
 @many_examples
@@ -214,6 +289,21 @@ def test_cancelled_job_only_becomes_stopping_or_cancelled(snapshot: Snapshot) ->
     for command in plan(snapshot, NOW):
         if isinstance(command, UpdateState) and snapshot.jobs[command.job].desired is Desired.CANCEL and not command.rebuilt:
             assert command.state.phase in (Phase.CANCELLED, Phase.STOPPING)
+
+
+@many_examples
+@given(snapshots())
+def test_never_touches_a_job_of_a_newer_schema_or_its_orders(snapshot: Snapshot) -> None:
+    set_aside = {id for id, job in snapshot.jobs.items() if job.newer_record is not None}
+    assert not [command for command in plan(snapshot, NOW) if command.job in set_aside]
+
+
+@many_examples
+@given(snapshots())
+def test_never_launches_on_a_node_with_an_unreadable_record(snapshot: Snapshot) -> None:
+    for command in plan(snapshot, NOW):
+        if isinstance(command, Launch):
+            assert snapshot.nodes[command.node].has_readable_record
 
 
 @many_examples
@@ -237,7 +327,7 @@ def test_plan_does_not_depend_on_the_order_of_jobs(snapshot: Snapshot, random: R
 @given(snapshots())
 def test_every_change_adds_exactly_one_event(snapshot: Snapshot) -> None:
     for command in plan(snapshot, NOW):
-        if isinstance(command, Launch | UpdateState):
+        if isinstance(command, Launch | EndAttempt | UpdateState):
             old, new = snapshot.jobs[command.job].state, command.state
             last = old.events[-1].number if isinstance(old, JobState) and old.events else 0
             assert new.events[-1].number == last + 1
@@ -250,14 +340,17 @@ def test_command_is_not_repeated_after_it_was_executed(snapshot: Snapshot) -> No
     """After a plan was executed, the next plan contains only commands that follow from it."""
     commands = plan(snapshot, NOW)
     jobs = dict(snapshot.jobs)
+    orders = {command.node: frozenset({command.job}) for command in commands if isinstance(command, EndAttempt)}
     for command in commands:
         if isinstance(command, Launch):
             jobs[command.job] = replace(jobs[command.job], state=command.state, attempt=command.state.attempt)
-        elif isinstance(command, UpdateState | Quarantine) and command.state is not None:
+        elif isinstance(command, EndAttempt | UpdateState | Quarantine) and command.state is not None:
             jobs[command.job] = replace(jobs[command.job], state=command.state)
     quarantined = snapshot.quarantined | {command.job for command in commands if isinstance(command, Quarantine)}
-    next_plan = plan(replace(snapshot, jobs=jobs, quarantined=quarantined, orders={}), NOW)
+    next_plan = plan(replace(snapshot, jobs=jobs, quarantined=quarantined, orders=orders), NOW)
+    asked = {command.job for command in commands if isinstance(command, EndAttempt) if command.job in orders[command.node]}
     assert not [command for command in next_plan if command in commands]
+    assert not [command for command in next_plan if isinstance(command, EndAttempt) and command.job in asked]
 
 
 @given(snapshots())

@@ -217,3 +217,28 @@ def test_counters_continue_after_faults_and_no_acknowledged_write_is_lost(seed: 
         assert len(world.zk.sessions.by_id) == len(NAMES)
         assert sum(len(server.connections) for server in world.zk.servers) == len(NAMES)
         assert world.loop.failures == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sessions_expire_when_servers_continue_that_were_paused_for_longer_than_the_timeout(seed: int) -> None:
+    with World(seed, tick_s=TICK_S) as world:
+        client = connect_client(world, "a")
+        create_ephemeral(world, client, "a", "/mine")
+        world.zk.pause_all()
+        world.run_for(2 * T_S)
+        assert world.zk.tree.get("/mine") is not None
+        world.zk.resume_all()
+        assert world.zk.tree.get("/mine") is None
+        world.run_until(lambda: client.state is ConnectionState.ENDED, within_s=2 * T_S, what="session ended")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sessions_survive_a_pause_of_all_servers_that_is_shorter_than_the_timeout(seed: int) -> None:
+    with World(seed, tick_s=TICK_S) as world:
+        client = connect_client(world, "a")
+        world.zk.pause_all()
+        world.run_for(T_S / 3)
+        world.zk.resume_all()
+        world.run_for(2 * T_S)
+        assert client.state is ConnectionState.CONNECTED
+        create_ephemeral(world, client, "a", "/mine")

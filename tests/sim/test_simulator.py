@@ -219,6 +219,7 @@ def test_threads_are_refused() -> None:
         world.run(asyncio.to_thread(int))
 
 
+@pytest.mark.slow
 def test_same_seed_gives_same_run_and_other_seeds_give_other_runs() -> None:
     digests = {seed: replay(seed, disturbed_counters) for seed in range(5)}
     assert len(set(digests.values())) == 5
@@ -241,6 +242,7 @@ def test_run_does_not_depend_on_hash_seed() -> None:
     assert digests == {replay(11, disturbed_counters) + "\n"}
 
 
+@pytest.mark.slow
 def test_long_trace_stays_bounded_and_digest_covers_all_entries() -> None:
     def digest(first: int) -> str:
         with World(1) as world:

@@ -159,6 +159,7 @@ def test_damaged_blob_is_not_fetched_and_is_replaced_by_the_next_put(
     storage.fetch(digest, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_damaged_object_is_not_fetched_and_a_truncated_one_is_replaced(bucket: Bucket, file: MakeFile, tmp_path: Path) -> None:
     storage = open_in_process(bucket.location)
     digest = storage.put(file(b"print(1)"))

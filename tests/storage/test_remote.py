@@ -61,6 +61,7 @@ def test_candidate_of_a_killed_writer_blocks_the_name_for_other_writers(renaming
     assert [path.name for path in (directory / "blobs").iterdir()] == ["claim"]
 
 
+@pytest.mark.slow
 def test_only_a_young_object_counts_as_renewed(folder: RemoteFolder, bucket: Bucket) -> None:
     bucket.put("blobs/young", b"x")
     assert folder.renew("young")

@@ -118,11 +118,13 @@ def test_missing_pyarrow_is_reported_and_directories_still_work() -> None:
     assert done.stdout.splitlines() == [message] * 3
 
 
+@pytest.mark.slow
 def test_unknown_query_parameter_is_refused_with_the_message_of_pyarrow() -> None:
     with pytest.raises(Refused, match=r"s3://bucket/x cannot be used as a location: .*'colour'"):
         open_storage("s3://bucket/x?colour=blue").has("0" * 64)
 
 
+@pytest.mark.slow
 def test_missing_bucket_is_unavailable(bucket: Bucket, file: MakeFile) -> None:
     elsewhere = bucket.location.replace(bucket.name, "nosuchbucket")
     with pytest.raises(Unavailable, match=r"cannot write to s3://nosuchbucket/pre/fix/blobs: .*bucket does not exist"):

@@ -1,6 +1,5 @@
 """HTTP application and server of a node."""
 
-import asyncio
 import contextlib
 import dataclasses
 import socket
@@ -12,13 +11,15 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdfast.api.connection_limits import IDLE_TIMEOUT_S, BoundedProtocol
 from holdfast.errors import Refused
 from holdfast.node.agent import Agent
 
-CONNECTIONS_MAX = 100
-BACKLOG = 128
+BACKLOG = 1024
+"""Connections that the kernel accepts for the node."""
+ACCEPTS_PER_PASS_MAX = 16
+"""Connections that the event loop takes over before it reads from the earlier ones."""
 
 
 def build_app(agent: Agent, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
@@ -66,25 +67,13 @@ def listener_url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class BoundedProtocol(H11Protocol):
-    """HTTP protocol with a limit on connections, to leave enough file descriptors for the ZooKeeper session."""
-
-    refused = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.refused = len(self.connections) >= CONNECTIONS_MAX
-        if self.refused:
-            transport.abort()
-        else:
-            super().connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.refused:
-            super().connection_lost(exc)
-
-
 class ApiServer(uvicorn.Server):
     """uvicorn server without its signal handlers: the agent installs its own."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or []:
+            listener.listen(BACKLOG)  # uvicorn has set the backlog to ACCEPTS_PER_PASS_MAX
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,6 +85,9 @@ def build_server(application: Starlette) -> ApiServer:
         uvicorn.Config(
             application,
             http=BoundedProtocol,
+            ws="none",
+            backlog=ACCEPTS_PER_PASS_MAX,
+            timeout_keep_alive=IDLE_TIMEOUT_S,
             log_config=None,
             access_log=False,
             lifespan="off",

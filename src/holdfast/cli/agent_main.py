@@ -13,7 +13,6 @@ from holdfast.api import failsafe_routes, log_routes
 from holdfast.clock import SystemClock
 from holdfast.errors import Refused, Unavailable
 from holdfast.model.cluster_records import NodeRecord
-from holdfast.model.codec import SCHEMA
 from holdfast.node.agent import Agent, NodeSettings
 from holdfast.node.guard.guard_process import CANNOT_RUN_EXIT_CODE
 from holdfast.node.guard_link import connect_to_guard
@@ -53,12 +52,24 @@ async def _run(settings: config.Config, config_file: Path, directory: NodeDirect
     _close_previous_session(directory, logger)
     clock = SystemClock()
     paths = Paths(settings.cluster, prefix=settings.connection.chroot)
-    shared_settings = SharedSettings(paths, storage=settings.storage, new_secret=lambda: secrets.token_hex(32))
+    shared_settings = SharedSettings(
+        paths,
+        storage=settings.storage,
+        new_secret=lambda: secrets.token_hex(32),
+        saved_secret=directory.read_secret(),
+        save_secret=directory.save_secret,
+    )
     components = NodeComponents(settings, config_file, clock, logger)
     agent = Agent(
         NodeSettings(
             node=settings.node,
-            record=NodeRecord(slots=settings.slots, address=address, version=__version__, newest_schema=SCHEMA),
+            record=NodeRecord(
+                slots=settings.slots,
+                address=address,
+                version=__version__,
+                newest_schema=components.attempts.newest_schema(),
+                ends_attempts=True,
+            ),
             paths=paths,
             timing=settings.timing,
         ),
@@ -69,25 +80,33 @@ async def _run(settings: config.Config, config_file: Path, directory: NodeDirect
         nonce=lambda: secrets.token_hex(6),
         on_session=lambda session: directory.save_session(settings.connection, session),
         shared_settings=shared_settings,
+        known_peers=components.peers,
         make_role_loops=components.make_role_loops,
+        health=components.health.health,
+        on_registered=components.cleanup.start_if_due,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, agent.stop)
     connect_to_guard(agent.stop)
     routes = [
-        *failsafe_routes.routes(components.promises, lambda: shared_settings.secret),
+        *failsafe_routes.routes(components.promises, lambda: shared_settings.secret, settings.node),
         *log_routes.routes(components.attempts.root, lambda: shared_settings.secret),
     ]
     server = http.build_server(http.build_app(agent, routes))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     serving.add_done_callback(lambda _: agent.stop())  # exit without the API: the guard restarts the agent
+    exchange = asyncio.create_task(components.make_promise_exchange(lambda: shared_settings.secret).run())
     directory.write_agent_file(api=address)
     logger.info("agent started", version=__version__, api=address, connect=settings.connection.connect_string)
+    components.health.start()
     try:
         await agent.run()
     finally:
+        components.health.stop()
+        exchange.cancel()
         components.attempts.close()
+        last_seen.close()
         server.should_exit = True
         await serving
     logger.info("agent stopped")

@@ -58,7 +58,7 @@ def target_options(command: Any) -> Any:
             "--dir",
             "directory",
             metavar="DIR",
-            type=DirectoryPath(path_type=Path),
+            type=DirectoryPath(path_type=Path, readable=False),
             help="Directory of a cluster that 'holdfast up' started.",
         ),
     ):

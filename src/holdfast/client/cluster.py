@@ -104,7 +104,7 @@ class Cluster:
 
     def job_names(self) -> list[str]:
         """Return the names of the live jobs. This is faster than `jobs`, for example for completion."""
-        from holdfast.client.connection.session import read_with_retry
+        from holdfast.client.connection.read import read_with_retry
 
         return read_with_retry(self._target, lambda client: client.children(self._target.paths.names))
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from holdfast.client.connection.session import read_with_retry
+from holdfast.client.connection.read import read_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.errors import Unavailable
 from holdfast.model.identifiers import NodeId
 from holdfast.zk.records.cluster_view import ClusterView, read_cluster
 from holdfast.zk.records.job_reader import read_jobs
 from holdfast.zk.records.stored_job import count_slots_used
-from holdfast.zk.session.client import Client
+from holdfast.zk.session.reader import Reader
 from holdfast.zk.session.server_health import ServerHealth, read_health
 
 HEALTH_S = 2.0
@@ -39,7 +39,7 @@ def read_status(target: Target) -> ClusterStatus:
     return ClusterStatus(view, used, tuple(_read_healths(target)), failure)
 
 
-async def _read_view(client: Client, target: Target) -> tuple[ClusterView, Counter[NodeId]]:
+async def _read_view(client: Reader, target: Target) -> tuple[ClusterView, Counter[NodeId]]:
     view = await read_cluster(client, target.paths)
     return view, count_slots_used(await read_jobs(client, target.paths, include_ended=False))
 

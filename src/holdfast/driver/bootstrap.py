@@ -22,13 +22,15 @@ from holdfast.driver.exit_record_writer import ExitRecordWriter, exit_record_of
 from holdfast.driver.failure_message import SENTENCE_MAX, describe_failure, strip_own_frames
 from holdfast.driver.jvm_prestart import JvmPrestart
 from holdfast.driver.kafka import connector
-from holdfast.driver.kafka.gate import KafkaGate, find_refusal
+from holdfast.driver.kafka.gate import KafkaGate
 from holdfast.driver.monitor_thread import MonitorThread
 from holdfast.driver.queries import stop_hooks
 from holdfast.driver.queries.active_queries import ActiveQueries
-from holdfast.driver.queries.checkpoint_placement import CheckpointPlacement, patch_writer
+from holdfast.driver.queries.checkpoint_placement import CheckpointPlacement, StartGates, patch_writer
+from holdfast.driver.queries.location_gate import LocationGate
 from holdfast.driver.queries.progress_report import ProgressReporter
 from holdfast.driver.queries.query_registry import StartedQueries
+from holdfast.driver.start_refused import find_refusal
 from holdfast.driver.stderr_log import log_line
 from holdfast.driver.stop_request import process_stop_request
 from holdfast.driver.termination import TerminationHandler
@@ -64,6 +66,7 @@ class ScriptDriver:
         self._exit_writer = ExitRecordWriter(environment.control_directory)
         self._prestart = JvmPrestart(environment.control_directory)
         self._gate = KafkaGate(script, os.environ, self._stop, self._end_now)
+        self._location_gate = LocationGate(environment, self._stop)
         self._end: ExitRecord | None = None
 
     def prepare(self) -> None:
@@ -94,7 +97,7 @@ class ScriptDriver:
                 self._prestart.start()
 
     def _patch_writers(self, module: ModuleType, placement: CheckpointPlacement | None) -> None:
-        patch_writer(module, placement, self._queries, self._started_queries, self._gate)
+        patch_writer(module, placement, self._queries, self._started_queries, StartGates(self._location_gate, self._gate))
 
     def _patch_queries(self, module: ModuleType) -> None:
         stop_hooks.report_active_until_batch_ends(module, self._stop)

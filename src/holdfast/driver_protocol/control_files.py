@@ -25,6 +25,10 @@ KAFKA_STATUS_FILE = "kafka.json"
 """Kafka problems and lag. Writer: Kafka monitor, at each change. Reader: runner. Format: `kafka_status.KafkaStatus`.
 
 The checkpoint's own `kafka.json` is another file: the last known state of the topics (`kafka.check.last_known`)."""
+CLAIM_REQUESTS_FILE = "claim-requests.json"
+"""Checkpoint locations that queries wait for. Writer: driver, before such a start. Reader: runner. Format: `location_claim`."""
+CLAIM_ANSWERS_FILE = "claim-answers.json"
+"""Permission or refusal for each request. Writer: runner. Reader: driver. Format: `location_claim`."""
 
 FILE_BYTES_MAX = 200_000
 

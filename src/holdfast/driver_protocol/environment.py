@@ -25,6 +25,8 @@ class DriverEnvironment:
     """Root of the cluster's shared storage: a path or URI."""
     control_directory: str = ""
     """Directory of the control files, through which the runner and the driver communicate."""
+    claim_locations: bool = False
+    """True if the driver must ask the runner before a query uses a checkpoint location outside of `checkpoint`."""
 
     @property
     def supervised(self) -> bool:
@@ -52,6 +54,7 @@ class DriverEnvironment:
             checkpoint=variables.get(names.CHECKPOINT, ""),
             storage=variables.get(names.STORAGE, ""),
             control_directory=variables.get(names.CONTROL_DIRECTORY, ""),
+            claim_locations=variables.get(names.CLAIM_LOCATIONS) == "1",
         )
 
     def to_variables(self) -> dict[str, str]:
@@ -64,6 +67,7 @@ class DriverEnvironment:
             names.CHECKPOINT: self.checkpoint,
             names.STORAGE: self.storage,
             names.CONTROL_DIRECTORY: self.control_directory,
+            names.CLAIM_LOCATIONS: "1" if self.claim_locations else "",
         }
 
 

@@ -16,6 +16,8 @@ KAFKA_UNAVAILABLE = "HOLDFAST_KAFKA_AWAY"
 """Condition: the brokers are unreachable or temporarily wrong. A retry does not use up the job's restart budget."""
 KAFKA_DATA_LOSS = "HOLDFAST_KAFKA_DATA_LOSS"
 """Condition: the saved Kafka offsets no longer refer to the same records. The job is parked until an operator chooses."""
+CHECKPOINT_CLAIMED = "HOLDFAST_CHECKPOINT_CLAIMED"
+"""Condition: another job owns the checkpoint location of a query. The job is parked until an operator chooses."""
 
 ExitKind = Literal["finished", "stopped", "failed"]
 _KINDS: tuple[ExitKind, ...] = ("finished", "stopped", "failed")

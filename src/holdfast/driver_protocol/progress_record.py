@@ -1,11 +1,14 @@
 """Progress of a driver's queries (`control_files.PROGRESS_FILE`)."""
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 OFFSETS_MAX = 100
 LABEL_MAX = 200
+OMITTED_BYTES_MAX = 100
+"""Size of the largest offset that is never replaced by a sentence."""
 _BATCH_ID_LIMIT = 2**63
 
 
@@ -41,6 +44,21 @@ class ProgressRecord:
                 for query in self.queries
             ],
         }
+
+
+def limit_progress_size(record: ProgressRecord, bytes_max: int) -> ProgressRecord:
+    """Return the record in at most `bytes_max` bytes of JSON: a sentence replaces the largest offsets.
+
+    Kafka offsets of some ten thousand partitions are too large for a control file, and readers ignore a file that is too large.
+    """
+    while len(json.dumps(record.to_json())) > bytes_max:
+        sizes = [len(json.dumps(offset)) for offset in record.offsets]
+        largest = max(range(len(sizes)), key=sizes.__getitem__, default=None)
+        if largest is None or sizes[largest] <= OMITTED_BYTES_MAX:
+            return replace(record, offsets=(), offset_queries=(), queries=record.queries[:OFFSETS_MAX])
+        omitted = f"omitted, because its size is {sizes[largest]} bytes"
+        record = replace(record, offsets=(*record.offsets[:largest], omitted, *record.offsets[largest + 1 :]))
+    return record
 
 
 def parse_progress(fields: Mapping[str, Any]) -> ProgressRecord | None:

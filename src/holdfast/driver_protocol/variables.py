@@ -23,6 +23,8 @@ STORAGE = "HOLDFAST_STORAGE"
 """Root of the cluster's shared storage: a path or URI."""
 CONTROL_DIRECTORY = "HOLDFAST_CONTROL"
 """Local directory of the control files (see `control_files`)."""
+CLAIM_LOCATIONS = "HOLDFAST_CLAIM_LOCATIONS"
+"""`1` if the runner answers requests for checkpoint locations (see `location_claim`). Older runners do not set it."""
 
 CONNECTORS = "HOLDFAST_CONNECTORS"
 """Local directory of the downloaded Kafka connectors."""

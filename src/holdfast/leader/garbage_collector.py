@@ -11,20 +11,23 @@ from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.leader.observer import Observer
 from holdfast.log import Log
-from holdfast.model.codec import MalformedRecord, NewerSchema, decode
+from holdfast.model.codec import MalformedRecord, NewerRecord, NewerSchema, decode
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import JobState, Spec
 from holdfast.plan.retention import RetentionPolicy, select_expired
 from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.leadership.write_outcome import WriteCommitted
+from holdfast.zk.records.job_records import decode_znode
 from holdfast.zk.records.paths import SPEC_PREFIX, Paths
 from holdfast.zk.records.submission import RequestRecord
-from holdfast.zk.session.client import Client, Delete, NoNode, Operation
+from holdfast.zk.session.client import Client, Delete, NoNode, Operation, Znode
 
 RECORDS_INTERVAL_S = 60.0
 BLOBS_INTERVAL_S = 3600.0
 RECORDS_PER_ROUND_MAX = 50
-"""Records deleted per round."""
+"""Records deleted per round, so that a round does not delay the leader's next pass."""
+BACKLOG_INTERVAL_S = 5.0
+"""Time until the next round if a round has left expired records."""
 
 CollectBlobs = Callable[[Callable[[], set[str]]], list[str]]
 """Blocking function that deletes the blobs its argument does not return, and returns the names of the deleted blobs."""
@@ -59,8 +62,9 @@ class GarbageCollector:
     async def collect_if_due(self) -> None:
         now = self._clock.boottime()
         if now >= self._records_at:
-            self._records_at = now + RECORDS_INTERVAL_S
-            for job in select_expired(self._observer.ended_jobs(), self._retention, self._clock.wall())[:RECORDS_PER_ROUND_MAX]:
+            expired = select_expired(self._observer.ended_jobs(), self._retention, self._clock.wall())
+            self._records_at = now + (BACKLOG_INTERVAL_S if len(expired) > RECORDS_PER_ROUND_MAX else RECORDS_INTERVAL_S)
+            for job in expired[:RECORDS_PER_ROUND_MAX]:
                 await self._delete_job(job)
         if now >= self._blobs_at and self._collect_blobs is not None and (self._blob_task is None or self._blob_task.done()):
             self._blobs_at = now + BLOBS_INTERVAL_S
@@ -73,9 +77,9 @@ class GarbageCollector:
             parts = sorted(await self._client.children(path))
             znodes = {part: await self._client.get(f"{path}/{part}") for part in parts}
             state = decode(JobState, znodes["state"].data, where=path)
-        except (NoNode, KeyError, MalformedRecord):
+        except (NoNode, KeyError, MalformedRecord, NewerSchema):
             return  # the job has changed since it was observed; the next pass observes it again
-        if not state.phase.final or "lease" in znodes:
+        if not state.phase.final or "lease" in znodes or any(map(_is_newer, znodes.values())):
             return
         operations: list[Operation] = [Delete(f"{path}/{part}", znode.stat.version) for part, znode in znodes.items()]
         operations += [Delete(path, 0), *await self._request_deletion(job, state.request)]
@@ -90,7 +94,7 @@ class GarbageCollector:
         try:
             znode = await self._client.get(path)
             belongs_to_job = decode(RequestRecord, znode.data, where=path).job == job
-        except (NoNode, MalformedRecord):
+        except (NoNode, MalformedRecord, NewerSchema):
             return []
         return [Delete(path, znode.stat.version)] if belongs_to_job else []
 
@@ -126,3 +130,8 @@ class GarbageCollector:
         except (MalformedRecord, NewerSchema) as error:
             raise MalformedRecord(f"a spec cannot be read, so its blobs are unknown: {error}") from error
         return {spec.blob, *(blob for _, blob in spec.py_files)}
+
+
+def _is_newer(znode: Znode) -> bool:
+    """Return True if a later version of Holdfast wrote the record, of whichever type."""
+    return isinstance(decode_znode(JobState, znode, "a part of the job"), NewerRecord)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from holdfast.model.codec import UnreadableRecord
+from holdfast.model.codec import NewerRecord, UnreadableRecord
 from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import DesiredRecord, JobState, Lease, Spec
 from holdfast.model.phase import Phase
@@ -37,7 +37,7 @@ class JobObservation:
         object.__setattr__(self, "view", self._build_view())
 
     def add(self, znodes: Mapping[str, Znode | None]) -> "JobObservation":
-        """Return the observation together with more znodes. Raise NewerSchema if a later version of Holdfast wrote one."""
+        """Return the observation together with more znodes."""
         return replace(self, znodes={**self.znodes, **znodes}, records=self.records.add(znodes))
 
     def znode(self, part: str) -> Znode | None:
@@ -46,6 +46,7 @@ class JobObservation:
     def _build_view(self) -> JobView:
         records, desired = self.records, self.znode("desired")
         request = records.desired if isinstance(records.desired, DesiredRecord) else None
+        name = decode_znode(NameRecord, self.name, "the job's name")
         # For a live attempt the observer reads fewer znodes: the leader does not interfere with it.
         return JobView(
             id=self.id,
@@ -59,7 +60,8 @@ class JobObservation:
             force=request.force if request is not None else False,
             spec_version=request.version if request is not None else FIRST_VERSION,
             complete=self.is_alive or all(self.znode(part) is not None for part in _SUBMITTED_PARTS),
-            owns_name=self.is_alive or self._owns_name(),
+            owns_name=self.is_alive or (isinstance(name, NameRecord) and name.job == self.id),
+            newer_name=name if isinstance(name, NewerRecord) else None,
             lease_gone_since=self.lease_gone_since,
         )
 
@@ -67,10 +69,6 @@ class JobObservation:
         if self.records.attempt is not None:
             return self.records.attempt
         return self.records.lease.attempt if isinstance(self.records.lease, Lease) else Attempt(0)
-
-    def _owns_name(self) -> bool:
-        record = decode_znode(NameRecord, self.name, "the job's name")
-        return isinstance(record, NameRecord) and record.job == self.id
 
     @property
     def is_alive(self) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.clock import Clock
 from holdfast.errors import OutcomeUnknown, Unavailable
@@ -12,12 +12,13 @@ from holdfast.leader.transactions import TransactionBuilder
 from holdfast.log import Log
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Event
-from holdfast.plan import Command, Launch, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
+from holdfast.plan import Command, EndAttempt, Launch, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
 from holdfast.plan.retention import RetentionPolicy
 from holdfast.zk.leadership import write_outcome as outcomes
 from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Client
+from holdfast.zk.session.timing import SteadyContact
 
 CONCURRENT_COMMANDS_MAX = 100
 DEFAULT_RETENTION = RetentionPolicy()
@@ -32,6 +33,8 @@ class LeaderTiming:
     """Seconds after the lease was first seen missing until the attempt is certainly dead."""
     start_s: float = 30.0
     """Seconds a node may take from an order to the lease."""
+    session_timeout_s: float = 0.0
+    """Seconds that nodes and runners get to return after a disturbance of the leader's contact with ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Leader:
         *,
         clock: Clock,
         timing: LeaderTiming,
+        contact: SteadyContact,
         log: Log,
         on_event: EventListener = lambda *_: None,
         retention: RetentionPolicy = DEFAULT_RETENTION,
@@ -64,6 +68,7 @@ class Leader:
         self._leadership = leadership
         self._clock = clock
         self._timing = timing
+        self._contact = contact
         self._log = log
         self._on_event = on_event
         self.observer = Observer(client, paths, clock)
@@ -76,6 +81,8 @@ class Leader:
         self.stats = LeaderStats()
         self._started_at = clock.boottime()
         self._first_pass_logged = False
+        self._set_aside: dict[JobId, str] = {}
+        """Jobs that were set aside in the last pass, with the reasons."""
 
     def take_over(self, observer: Observer) -> None:
         """Continue with the observations made while another node was the leader."""
@@ -88,17 +95,33 @@ class Leader:
     async def run_pass(self) -> int:
         """Run one pass and return the number of commands executed. The next pass observes their effects.
 
-        Raise NewerSchema, and the errors of a Client.
+        Raise the errors of a Client.
         """
         pass_started_at = self._clock.boottime()
         await self.observer.refresh()
+        self._log_jobs_set_aside()
         now = Now(wall=self._clock.wall(), boot=self._clock.boottime())
-        snapshot = self.observer.snapshot(self._leadership.epoch, margin_s=self._timing.margin_s, start_s=self._timing.start_s)
+        snapshot = replace(
+            self.observer.snapshot(self._leadership.epoch),
+            margin_s=self._timing.margin_s,
+            start_s=self._timing.start_s,
+            session_timeout_s=self._timing.session_timeout_s,
+            undisturbed_since=self._contact.undisturbed_since(now.boot),
+        )
         done = await self._execute_all(plan(snapshot, now))
         self._update_stats(snapshot, done, pass_started_at)
         if self.lost_reason is None:
             await self._get_garbage_collector().collect_if_due()
         return done
+
+    def _log_jobs_set_aside(self) -> None:
+        """Log each job once that begins or ceases to be set aside."""
+        before, self._set_aside = self._set_aside, self.observer.jobs_set_aside()
+        for job, reason in self._set_aside.items():
+            if before.get(job) != reason:
+                self._log.warning("job set aside", job=job, reason=reason)
+        for job in before.keys() - self._set_aside.keys():
+            self._log.info("job no longer set aside", job=job)
 
     async def _execute_all(self, commands: list[Command]) -> int:
         """Execute the commands in groups until the leadership is lost. Return the number of committed commands."""
@@ -156,7 +179,7 @@ class Leader:
 
     def _announce(self, command: Command) -> None:
         match command:
-            case Launch() | UpdateState() | Quarantine():
+            case Launch() | EndAttempt() | UpdateState() | Quarantine():
                 state = command.state
                 if state is not None:
                     event = state.events[-1]

@@ -24,7 +24,7 @@ class ObservationReader:
         self._paths = paths
 
     async def read(self, jobs: Sequence[JobId], was_running: Callable[[JobId], bool]) -> list[JobObservation]:
-        """Return an observation of each job that exists. Raise NewerSchema, and the errors of a Client.
+        """Return an observation of each job that exists. Raise the errors of a Client.
 
         `was_running` tells whether the previous observation, if there is one, was of a running job.
         """

@@ -13,12 +13,13 @@ from holdfast.leader.job_observation import JobObservation
 from holdfast.leader.observation_reader import ObservationReader
 from holdfast.leader.order_index import OrderIndex
 from holdfast.model.cluster_records import NodeRecord
-from holdfast.model.codec import MalformedRecord, decode
+from holdfast.model.codec import MalformedRecord, NewerSchema, decode, schema_for_writing
 from holdfast.model.identifiers import Epoch, JobId, NodeId
 from holdfast.model.job import JobState
 from holdfast.plan.snapshot import NodeView, Snapshot
+from holdfast.zk.records.announced_schemas import announced_schema
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.session.client import ANY_PATH, Client
+from holdfast.zk.session.client import ANY_PATH, Client, Znode
 from holdfast.zk.session.missing_znode import none_if_missing
 
 JOBS_PER_READ = 100
@@ -41,6 +42,7 @@ class Observer:
         self._stale_jobs: set[JobId] = set()
         self._stale_lists: set[str] = set()
         self._nodes: dict[NodeId, NodeView] = {}
+        self._nodes_gone_since: dict[NodeId, float] = {}
         self._schemas: dict[NodeId, int] = {}
         self._quarantined: frozenset[JobId] = frozenset()
         self.mark_all_stale()
@@ -48,8 +50,9 @@ class Observer:
     # Marking stale
 
     def mark_all_stale(self) -> None:
+        """Mark everything stale that may have changed. An ended job does not change: age and the list of jobs renew it."""
         self._mark_lists_stale()
-        self._stale_jobs = set(self._jobs)
+        self._stale_jobs |= {job for job, observation in self._jobs.items() if not observation.has_ended}
 
     def _mark_lists_stale(self) -> None:
         paths = self._paths
@@ -82,11 +85,13 @@ class Observer:
                 self._stale_jobs.add(JobId(path.removeprefix(prefix).partition("/")[0]))
             elif path in (self._paths.jobs, self._paths.nodes, self._paths.quarantine):
                 self._stale_lists.add(path)
+            elif path.startswith(f"{self._paths.nodes}/"):
+                self._stale_lists.add(self._paths.nodes)
 
     # Reading
 
     async def refresh(self) -> None:
-        """Read everything that is stale. Raise NewerSchema, and the errors of a Client; unread parts then stay stale."""
+        """Read everything that is stale. Raise the errors of a Client; unread parts then stay stale."""
         paths, stale = self._paths, self._stale_lists
         self._stale_lists = set()
         try:
@@ -106,17 +111,15 @@ class Observer:
 
     async def _refresh_nodes(self) -> None:
         names = sorted(await self._client.children(self._paths.nodes, watch=True))
-        reads = [none_if_missing(self._client.get(self._paths.node(NodeId(name)))) for name in names]
+        reads = [none_if_missing(self._client.get(self._paths.node(NodeId(name)), watch=True)) for name in names]
         znodes = await asyncio.gather(*reads)
-        self._nodes, self._schemas = {}, {}
-        for name, znode in zip(names, znodes, strict=True):
-            try:
-                record = decode(NodeRecord, znode.data, where=name) if znode is not None else None
-            except MalformedRecord:
-                continue  # a node with an unreadable record gets no attempts
-            if record is not None:
-                self._nodes[NodeId(name)] = NodeView(NodeId(name), record.slots)
-                self._schemas[NodeId(name)] = record.newest_schema
+        previous, self._nodes, self._schemas = self._nodes, {}, {}
+        for node, znode in zip(map(NodeId, names), znodes, strict=True):
+            if znode is not None:
+                self._nodes[node] = _node_view(node, znode)
+                self._schemas[node] = announced_schema(znode.data)
+        gone = {**dict.fromkeys(previous, self._clock.boottime()), **self._nodes_gone_since}
+        self._nodes_gone_since = {node: since for node, since in gone.items() if node not in self._nodes}
 
     async def _refresh_job_list(self) -> None:
         present = set(map(JobId, await self._client.children(self._paths.jobs, watch=True)))
@@ -139,18 +142,22 @@ class Observer:
 
     async def _refresh_jobs(self) -> None:
         while self._stale_jobs:
-            group = sorted(self._stale_jobs)[:JOBS_PER_READ]
-            # Unmarked before the read: a watch that fires during the read marks the job again.
-            self._stale_jobs.difference_update(group)
-            try:
-                observations = await self._reader.read(group, self._was_running)
-            except BaseException:
-                self._stale_jobs.update(group)
-                raise
-            for job in set(group) - {observation.id for observation in observations}:
-                self._forget(job)
-            for observation in observations:
-                self._store(observation)
+            order = sorted(self._stale_jobs)
+            for first in range(0, len(order), JOBS_PER_READ):
+                await self._refresh_group(order[first : first + JOBS_PER_READ])
+
+    async def _refresh_group(self, group: list[JobId]) -> None:
+        # Unmarked before the read: a watch that fires during the read marks the job again.
+        self._stale_jobs.difference_update(group)
+        try:
+            observations = await self._reader.read(group, self._was_running)
+        except BaseException:
+            self._stale_jobs.update(group)
+            raise
+        for job in set(group) - {observation.id for observation in observations}:
+            self._forget(job)
+        for observation in observations:
+            self._store(observation)
 
     def _was_running(self, job: JobId) -> bool:
         """Return False only for a job whose previous observation was not of a running job. True for a job seen first now."""
@@ -170,15 +177,15 @@ class Observer:
 
     # Results
 
-    def snapshot(self, epoch: Epoch, *, margin_s: float, start_s: float) -> Snapshot:
+    def snapshot(self, epoch: Epoch) -> Snapshot:
+        """Return the observed state. The leader adds its own timing and contact."""
         return Snapshot(
             epoch=epoch,
             jobs={id: observation.view for id, observation in self._jobs.items()},
             nodes=self._nodes,
             orders=self.orders.jobs_by_node,
             quarantined=self._quarantined,
-            margin_s=margin_s,
-            start_s=start_s,
+            nodes_gone_since=self._nodes_gone_since,
         )
 
     def count_jobs(self) -> tuple[int, int]:
@@ -192,10 +199,26 @@ class Observer:
     def observation(self, job: JobId) -> JobObservation | None:
         return self._jobs.get(job)
 
+    def jobs_set_aside(self) -> dict[JobId, str]:
+        """Return the jobs with a record that a later version of Holdfast wrote, each with the reason."""
+        newer = ((id, observation.view.newer_record) for id, observation in self._jobs.items())
+        return {id: record.reason for id, record in newer if record is not None}
+
     @property
-    def schema(self) -> int | None:
-        """Newest schema that every registered node can read, or None without a node."""
-        return min(self._schemas.values(), default=None)
+    def schema(self) -> int:
+        """Schema of the records that the leader writes."""
+        return schema_for_writing(self._schemas.values())
+
+
+def _node_view(node: NodeId, znode: Znode) -> NodeView:
+    try:
+        record = decode(NodeRecord, znode.data, where=node)
+    except NewerSchema:
+        # Every release that writes a newer schema ends attempts on request.
+        return NodeView(node, slots=0, has_readable_record=False, ends_attempts=True)
+    except MalformedRecord:
+        return NodeView(node, slots=0, has_readable_record=False)
+    return NodeView(node, record.slots, health=record.health, ends_attempts=record.ends_attempts)
 
 
 def _may_have_run(previous: JobObservation, current: JobObservation) -> bool:

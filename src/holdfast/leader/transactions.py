@@ -8,10 +8,10 @@ import base64
 from holdfast.leader.job_observation import JobObservation
 from holdfast.leader.observer import Observer
 from holdfast.model.cluster_records import QuarantineRecord
-from holdfast.model.codec import SCHEMA, encode
+from holdfast.model.codec import encode
 from holdfast.model.identifiers import Epoch, JobId, NodeId
 from holdfast.model.job import JobState, Order
-from holdfast.plan import Command, Launch, Quarantine, UpdateState, WithdrawOrder
+from holdfast.plan import Command, EndAttempt, Launch, Quarantine, UpdateState, WithdrawOrder
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Check, Create, Delete, Operation, SetData, Znode
 
@@ -27,7 +27,7 @@ class TransactionBuilder:
         self._paths = paths
         self._epoch = epoch
         self._wall = wall
-        self._schema = observer.schema or SCHEMA
+        self._schema = observer.schema
 
     def build(self, command: Command) -> list[Operation]:
         match command:
@@ -35,6 +35,8 @@ class TransactionBuilder:
                 return [self._remove_order(node, job)]
             case Launch(job, node, state):
                 return self._launch(self._observation(job), node, state)
+            case EndAttempt(job, node, state):
+                return self._end_attempt(self._observation(job), node, state)
             case UpdateState(job, state):
                 return self._update_state(self._observation(job), state)
             case Quarantine(job, reason, state):
@@ -67,9 +69,22 @@ class TransactionBuilder:
             *(Check(path, znode.stat.version) for path, znode in self._claimed_name(observation)),
             SetData(self._paths.job(observation.id, "attempt"), b"", attempt.stat.version),
             self._write_state(observation, state),
-            *self._remove_orders(observation.id),
+            *self._replace_order(node, Order(observation.id, state.attempt)),
+        ]
+
+    def _end_attempt(self, observation: JobObservation, node: NodeId, state: JobState) -> list[Operation]:
+        return [
+            *self._checks(observation),
+            self._write_state(observation, state),
+            *self._replace_order(node, Order(observation.id, state.attempt, end=True, event=state.events[-1].number)),
+        ]
+
+    def _replace_order(self, node: NodeId, order: Order) -> list[Operation]:
+        """Delete the old order and create the new one, so that the watch on the node's orders fires."""
+        return [
+            *self._remove_orders(order.job),
             *([] if self._observer.orders.has_directory(node) else [Create(self._paths.node_orders(node))]),
-            Create(self._paths.order(node, observation.id), encode(Order(observation.id, state.attempt), schema=self._schema)),
+            Create(self._paths.order(node, order.job), encode(order, schema=self._schema)),
         ]
 
     def _update_state(self, observation: JobObservation, state: JobState) -> list[Operation]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
+from holdfast.local.file_owner import file_owner
 from holdfast.local.process_identity import ProcessIdentity
 from holdfast.model.identifiers import is_valid_name
 from holdfast.zk.session.connection_settings import parse_connect_string
@@ -23,6 +24,8 @@ class ClusterDescription:
     zookeepers: tuple[str, ...]
     ready: bool
     supervisor: ProcessIdentity
+    auth_file: str | None = None
+    """File with the ZooKeeper user, relative to the directory. None for a cluster of an earlier version."""
 
     @classmethod
     def parse(cls, fields: Any) -> "ClusterDescription":
@@ -32,11 +35,16 @@ class ClusterDescription:
         if not isinstance(connect, str) or not is_valid_name(cluster) or len(ids) != len(parse_connect_string(connect)[0]):
             raise ValueError(connect)
         supervisor = ProcessIdentity(int(fields["supervisor"]["pid"]), int(fields["supervisor"]["started"]))
-        return cls(connect, cluster, ids, bool(fields["ready"]), supervisor)
+        auth_file = fields.get("auth_file")
+        if auth_file is not None and not isinstance(auth_file, str):
+            raise TypeError(auth_file)
+        return cls(connect, cluster, ids, bool(fields["ready"]), supervisor, auth_file)
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryLayout:
+    """Paths in the directory of a local cluster."""
+
     directory: Path
 
     @property
@@ -50,6 +58,11 @@ class DirectoryLayout:
     @property
     def cluster_file(self) -> Path:
         return self.directory / "cluster.json"
+
+    @property
+    def auth_file(self) -> Path:
+        """File with one line `USER:PASSWORD`: the ZooKeeper user that owns all znodes."""
+        return self.directory / "zookeeper.auth"
 
     @property
     def zookeeper(self) -> Path:
@@ -72,11 +85,17 @@ class DirectoryLayout:
     def nodes(self) -> Path:
         return self.directory / "nodes"
 
+    @property
+    def content(self) -> tuple[Path, ...]:
+        """Files and directories that a local cluster creates in its directory."""
+        files = (self.lock, self.log, self.cluster_file, self.auth_file)
+        return (*files, self.zookeeper, self.storage, self.archives, self.connectors, self.nodes)
+
     def node_directory(self, id: str) -> Path:
         return self.nodes / id
 
     def write_description(self, description: dict[str, Any]) -> None:
-        write_atomically(self.cluster_file, (json.dumps(description, indent=2) + "\n").encode(), mode=0o644)
+        write_atomically(self.cluster_file, (json.dumps(description, indent=2) + "\n").encode())
 
     def read_description(self) -> "ClusterDescription":
         try:
@@ -84,6 +103,11 @@ class DirectoryLayout:
         except FileNotFoundError:
             raise Refused(
                 f"there is no cluster in {self.directory}: start one with 'holdfast up --dir {self.directory}'"
+            ) from None
+        except PermissionError:
+            owner = file_owner(self.directory)
+            raise Refused(
+                f"permission denied: the cluster in {self.directory} belongs to user {owner}, and only this user can use it"
             ) from None
         except (OSError, ValueError, RecursionError) as error:
             raise Refused(f"cannot read {self.cluster_file}: {error}") from error

@@ -9,19 +9,23 @@ import fcntl
 import json
 import os
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from holdfast.direct_http import open_url
 from holdfast.errors import Refused, Unavailable
 from holdfast.local.directory_layout import CLUSTER_NAME, DirectoryLayout
-from holdfast.local.local_node import LocalNode
+from holdfast.local.local_node import SESSION_TIMEOUT_S, LocalNode
+from holdfast.local.private_files import create_private_directory, load_or_create_credentials
 from holdfast.local.process_identity import ProcessIdentity
 from holdfast.model.plural import format_count
 from holdfast.node.drain import drain_runners
 from holdfast.node.guard.guard_process import CANNOT_RUN_EXIT_CODE
 from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer
+from holdfast.zk.kazoo_transport.access_control import ZnodeAccess
+from holdfast.zk.session.connection_settings import ConnectionSettings, DigestCredentials, parse_connect_string
 
 RESTART_S = 1.0
 RESTART_S_MAX = 5.0
@@ -72,6 +76,7 @@ class LocalCluster:
                 storage=layout.storage,
                 archives=layout.archives,
                 connectors=layout.connectors,
+                auth_file=layout.auth_file,
                 slots=options.slots,
                 tick_ms=self._settings.tick_ms,
                 sync_limit=self._settings.sync_limit_ticks,
@@ -85,29 +90,45 @@ class LocalCluster:
         self._published: dict[str, Any] | None = None
 
     def start(self) -> None:
-        now = time.monotonic()
+        """Start ZooKeeper, close its znodes for other users, then start the nodes. Raises Refused or Unavailable."""
         try:
-            self._layout.storage.mkdir(parents=True, exist_ok=True)
+            for directory in (self._layout.storage, self._layout.nodes):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Refused(f"cannot create {self._layout.storage}: {error.strerror}") from error
+        credentials = load_or_create_credentials(self._layout)
         for note in self._ensemble.start():
             self._report(note)
-        for node in self._nodes:
-            node.start(self._ensemble.connect_string)
-        for restart in self._restarts.values():
-            restart.record_start(now)
         self.write_cluster_file()
-
-    def wait_ready(self) -> None:
-        """Wait until ZooKeeper serves, all nodes are registered and one of them leads. Report each step.
-
-        Raises Refused if a node cannot run, and Unavailable on timeout.
-        """
-        give_up_at = time.monotonic() + READY_TIMEOUT_S
         servers, nodes = len(self._ensemble.servers), len(self._nodes)
         self._report(f"starting {format_count(servers, 'ZooKeeper server')} and {format_count(nodes, 'node')}")
         self._ensemble.wait_ready(READY_TIMEOUT_S)
         self._report("ZooKeeper is ready")
+        self._close_znodes(credentials)
+        for node in self._nodes:
+            node.start(self._ensemble.connect_string)
+        now = time.monotonic()
+        for restart in self._restarts.values():
+            restart.record_start(now)
+        self.write_cluster_file()
+
+    def _close_znodes(self, credentials: DigestCredentials) -> None:
+        """Close the znodes for other users. Runners that an earlier version started have no password, so they stop first."""
+        hosts, chroot = parse_connect_string(self._ensemble.connect_string)
+        with ZnodeAccess(ConnectionSettings(hosts, chroot, session_timeout_s=SESSION_TIMEOUT_S, digest=credentials)) as access:
+            if access.is_closed():
+                return
+            if access.has_open_cluster():
+                self._report("closing the znodes of this cluster for other users of this machine")
+                self._drain_runners(sorted(self._layout.nodes.iterdir()))
+            access.close_all()
+
+    def wait_ready(self) -> None:
+        """Wait until all nodes are registered and one of them leads. Report each step.
+
+        Raises Refused if a node cannot run, and Unavailable on timeout.
+        """
+        give_up_at = time.monotonic() + READY_TIMEOUT_S
         while True:
             self.write_cluster_file()
             for node in self._nodes:
@@ -126,8 +147,10 @@ class LocalCluster:
             time.sleep(0.05)
 
     def restart_dead_processes(self) -> None:
-        """Restart dead processes and update `cluster.json`."""
+        """Restart dead processes, rotate large logs of nodes, and update `cluster.json`."""
         now = time.monotonic()
+        for node in self._nodes:
+            node.rotate_log()
         for process, restart in self._restarts.items():
             if process.running or not restart.is_due(now):
                 continue
@@ -147,14 +170,14 @@ class LocalCluster:
             for node in self._nodes:
                 node.terminate()
             # After the nodes have stopped, or they would restart the jobs; before ZooKeeper stops, so that leases are released.
-            stack.callback(self._drain_nodes)
+            stack.callback(self._drain_runners, [node.directory for node in self._nodes])
             for node in self._nodes:
                 stack.callback(node.stop)
         self._ready = False
         self.write_cluster_file()
 
-    def _drain_nodes(self) -> None:
-        drained = sum(drain_runners(node.directory, timeout_s=DRAIN_TIMEOUT_S) for node in self._nodes)
+    def _drain_runners(self, node_directories: list[Path]) -> None:
+        drained = sum(drain_runners(directory, timeout_s=DRAIN_TIMEOUT_S) for directory in node_directories)
         if drained:
             self._report(
                 f"stopped {format_count(drained, 'running job')}; 'holdfast up' starts {'it' if drained == 1 else 'them'} again"
@@ -165,6 +188,7 @@ class LocalCluster:
         description = {
             "connect": self._ensemble.connect_string,
             "cluster": CLUSTER_NAME,
+            "auth_file": self._layout.auth_file.name,
             "ready": self._ready,
             "supervisor": {"pid": os.getpid(), "started": identity.started if identity else 0},
             "nodes": [node.describe() for node in self._nodes],
@@ -194,7 +218,7 @@ def _fetch_status(node: LocalNode) -> dict[str, Any]:
     if api is None:
         return {}
     try:
-        with urllib.request.urlopen(f"{api}/v1/node", timeout=1) as answer:
+        with open_url(f"{api}/v1/node", timeout_s=1) as answer:
             fields = json.load(answer)
     except (OSError, ValueError):
         return {}
@@ -205,7 +229,8 @@ def _fetch_status(node: LocalNode) -> dict[str, Any]:
 def lock_directory(layout: DirectoryLayout) -> Iterator[None]:
     """Hold the lock that allows one supervisor per directory."""
     try:
-        layout.directory.mkdir(parents=True, exist_ok=True)
+        create_private_directory(layout)
+        layout.lock.touch(mode=0o600)
         lock = layout.lock.open("a+")
     except OSError as error:
         raise Refused(f"cannot use the directory {layout.directory}: {error.strerror}") from error

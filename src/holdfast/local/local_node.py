@@ -1,6 +1,9 @@
 """Node of a local cluster: its configuration, its guard process, and the state files of guard and agent."""
 
+import contextlib
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +32,7 @@ class LocalNode:
         storage: Path,
         archives: Path,
         connectors: Path,
+        auth_file: Path,
         slots: int,
         tick_ms: int,
         sync_limit: int,
@@ -39,6 +43,7 @@ class LocalNode:
         self._storage = storage
         self._archives = archives
         self._connectors = connectors
+        self._auth_file = auth_file
         self._slots = slots
         self._tick_ms = tick_ms
         self._sync_limit = sync_limit
@@ -56,10 +61,10 @@ class LocalNode:
 
     def start(self, connect: str) -> None:
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             config = self.directory / "node.toml"
             write_atomically(config, self._config_toml(connect, config).encode())
-            log = self.directory / "node.log"
+            log = self._log
             if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
                 log.replace(log.with_suffix(".log.1"))
             for stale in ("guard.json", "agent.json"):
@@ -69,12 +74,28 @@ class LocalNode:
         except OSError as error:
             raise Refused(f"node {self.id} cannot use {self.directory}: {error.strerror}") from error
 
+    @property
+    def _log(self) -> Path:
+        return self.directory / "node.log"
+
+    def rotate_log(self, bytes_max: int = LOG_BYTES_MAX) -> None:
+        """Copy a large log to `node.log.1` and truncate it. Lines written in between are lost; errors are ignored.
+
+        The guard and the agent keep the file open in append mode, so they continue at its new end.
+        """
+        with contextlib.suppress(OSError):
+            if self._log.stat().st_size > bytes_max:
+                shutil.copyfile(self._log, self._log.with_suffix(".log.1"))
+                os.truncate(self._log, 0)
+                self._log_start = 0
+
     def _spawn(self, config: Path, log: Path) -> None:
         agent = [sys.executable, "-P", "-m", "holdfast.cli.agent_main", str(config)]
         if self._accept_zookeeper:
             agent.append("--accept-zookeeper")
             self._accept_zookeeper = False
         command = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self.directory), *agent]
+        log.touch(mode=0o600)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 with_parent_death_signal(command, signal.SIGTERM),
@@ -99,6 +120,7 @@ class LocalNode:
                 f"connectors = {json.dumps(str(self._connectors.absolute()), ensure_ascii=False)}",
                 f'api = "{LOOPBACK}:{self._api_port(previous_config)}"',
                 "[zookeeper]",
+                f"auth_file = {json.dumps(str(self._auth_file.absolute()), ensure_ascii=False)}",
                 f"session_timeout_s = {SESSION_TIMEOUT_S}",
                 f"tick_s = {self._tick_ms / 1000}",
                 f"sync_limit = {self._sync_limit}",
@@ -144,9 +166,9 @@ class LocalNode:
         }
 
     def last_problem(self) -> str:
-        """Return the last problem in the node's log since its start."""
+        """Return the last problem in the node's log since its start, unless the log says that it is over."""
         try:
-            with (self.directory / "node.log").open(errors="replace") as log:
+            with self._log.open(errors="replace") as log:
                 log.seek(self._log_start)
                 lines = log.read().splitlines()
         except OSError:
@@ -154,11 +176,13 @@ class LocalNode:
         for line in reversed(lines[-50:]):
             try:
                 event = json.loads(line)
-                if event["event"] != "problem over" and event["problem"]:
+                if event["event"] == "problem over":
+                    break
+                if event["problem"]:
                     return str(event["problem"])
             except (ValueError, KeyError, TypeError):
                 continue
-        return f"its log names no problem; see {self.directory / 'node.log'}"
+        return f"its log names no problem; see {self._log}"
 
 
 def _read(path: Path) -> dict[str, Any]:

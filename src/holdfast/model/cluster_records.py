@@ -1,16 +1,8 @@
-"""Znode records of nodes and leaders."""
+"""Znode records of nodes, heartbeats and quarantines."""
 
 from dataclasses import dataclass
 
 from holdfast.model.identifiers import Epoch, NodeId
-
-
-@dataclass(frozen=True, slots=True)
-class EpochRecord:
-    """Winner of an epoch. The epoch number is the version of the znode, which is independent of its bytes."""
-
-    leader: NodeId
-    contender: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +16,16 @@ class HeartbeatRecord:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
+    """Node that is a member of the cluster."""
+
     slots: int
     address: str
     version: str
     newest_schema: int
+    health: str = ""
+    """Reason why the node cannot start attempts, as a sentence without its subject; empty if it can."""
+    ends_attempts: bool = False
+    """True if the node ends an attempt and certifies its death when the leader orders it. Earlier releases do not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
 """Encoding of dataclasses as JSON records, with a schema number.
 
+A process reads all schemas up to its own `SCHEMA`. It writes the newest schema that every registered node reads
+(`schema_for_writing`), and `OLDEST_SCHEMA` where it cannot know the readers.
+
 Decoding is strict: a missing field, or a field of the wrong type, makes the record malformed. Unknown fields are ignored, so
 that a later version can add fields without a new schema.
 """
@@ -10,13 +13,15 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, Union
 
 from holdfast.errors import Refused
 
 SCHEMA = 1
 """Newest schema that this version reads and writes."""
+OLDEST_SCHEMA = 1
+"""Schema that every version reads."""
 EXCERPT_BYTES = 40
 
 Record = TypeVar("Record")
@@ -31,6 +36,10 @@ class MalformedRecord(Refused):
 class NewerSchema(Refused):
     """The record was written by a later version of Holdfast."""
 
+    def __init__(self, message: str, schema: int) -> None:
+        super().__init__(message)
+        self.schema = schema
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnreadableRecord:
@@ -39,16 +48,33 @@ class UnreadableRecord:
     reason: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewerRecord(UnreadableRecord):
+    """Placeholder for a record that a later version of Holdfast wrote. This version must not change it."""
+
+
 class _WrongType(Exception):
     """A value of the wrong type. The arguments are the path of the field, outermost first."""
 
 
-def encode(record: Any, *, schema: int = SCHEMA) -> bytes:
+def schema_for_writing(announced: Iterable[int], *, newest: int = SCHEMA) -> int:
+    """Return the newest schema that this process writes and that every registered node reads.
+
+    `announced` has the newest schema of each registered node. Without a node the readers are unknown.
+    """
+    announced = tuple(announced)
+    return min((newest, *announced)) if announced else OLDEST_SCHEMA
+
+
+def encode(record: Any, *, schema: int = OLDEST_SCHEMA) -> bytes:
     return json.dumps({"schema": schema, **dataclasses.asdict(record)}, separators=(",", ":")).encode()
 
 
-def decode(kind: type[Record], data: bytes, *, where: str) -> Record:
-    """Decode a record. Raise MalformedRecord or NewerSchema; the message names `where`, the origin of the bytes."""
+def decode(kind: type[Record], data: bytes, *, where: str, newest: int = SCHEMA) -> Record:
+    """Decode a record. Raise MalformedRecord or NewerSchema; the message names `where`, the origin of the bytes.
+
+    `newest` is the newest schema that the caller reads.
+    """
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -56,9 +82,11 @@ def decode(kind: type[Record], data: bytes, *, where: str) -> Record:
     schema = fields.get("schema") if isinstance(fields, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool):
         raise MalformedRecord(f"{where} holds JSON that is not a record: {_excerpt(data)}")
-    if schema > SCHEMA:
+    if schema > newest:
         raise NewerSchema(
-            f"{where} was written by a later Holdfast (schema {schema}, this one reads up to {SCHEMA}): upgrade this node"
+            f"{where} was written by a later Holdfast (schema {schema}); this version reads up to schema {newest} and does not "
+            "change it: upgrade this node",
+            schema,
         )
     try:
         record: Record = _dataclass_converter(typing.cast(type, kind))(fields)

@@ -3,9 +3,9 @@
 import enum
 from dataclasses import dataclass, field
 
+from holdfast.model.failure_history import FailureHistory
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
-from holdfast.model.restart_strategy import FailureHistory
 from holdfast.model.versions import FIRST_VERSION, TRIAL_S, Versions
 
 NO_ATTEMPT = Attempt(0)
@@ -94,6 +94,8 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
+    """End of an attempt."""
+
     ending: Ending
     reason: str
 
@@ -125,6 +127,8 @@ class Lease:
     progress: Progress | None = None
     note: str = ""
     """Note for the user, as in the report."""
+    isolation: str = ""
+    """Isolation level of the driver (`namespace` or `scan`); empty before its start and from earlier releases."""
 
     @property
     def reason(self) -> str:
@@ -184,6 +188,8 @@ class JobState:
     failures: FailureHistory = NO_FAILURES
     losses: int = 0
     """Consecutive attempts that the infrastructure lost soon after their start."""
+    lost_on: tuple[NodeId, ...] = ()
+    """Nodes of these attempts, the newest last. The next attempt prefers other nodes."""
     heard: int = 0
     """Number of the last request (see `DesiredRecord`) that was carried out."""
     request: str = ""
@@ -222,6 +228,7 @@ class JobState:
             restarts=self.restarts if restarts is None else restarts,
             failures=self.failures if failures is None else failures,
             losses=self.losses if losses is None else losses,
+            lost_on=() if losses == 0 else self.lost_on,
             heard=self.heard if heard is None else heard,
             request=self.request,
             not_before=not_before,
@@ -232,7 +239,11 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Order to a node to run an attempt. An order that does not match the job's state has no effect."""
+    """Order to a node to run an attempt, or to end it. An order that does not match the job's state has no effect."""
 
     job: JobId
     attempt: Attempt
+    end: bool = False
+    """End the attempt and certify its death. A node of an earlier release ignores this order, because the attempt has run."""
+    event: int = 0
+    """Number of the event in which the leader ordered the end. The order has no effect after a later event of the job."""

@@ -45,11 +45,12 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
         # A PENDING or BACKOFF job can turn out to have a live attempt, if the state that named the attempt was lost.
         # PENDING to PENDING records a new reason for waiting.
         Phase.PENDING: _ENDS | {Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.STOPPING},
-        Phase.STARTING: _ENDS | {Phase.RUNNING, Phase.BACKOFF, Phase.PENDING, Phase.STOPPING},
+        # STARTING, RUNNING and STOPPING to themselves also record that the leader waits for a certificate of death.
+        Phase.STARTING: _ENDS | {Phase.STARTING, Phase.RUNNING, Phase.BACKOFF, Phase.PENDING, Phase.STOPPING},
         # RUNNING to RUNNING records a different attempt, or a new note of the same attempt.
         Phase.RUNNING: _ENDS | {Phase.RUNNING, Phase.BACKOFF, Phase.PENDING, Phase.STOPPING},
         Phase.BACKOFF: _ENDS | {Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.STOPPING},
-        Phase.STOPPING: _ENDS | {Phase.PENDING},
+        Phase.STOPPING: _ENDS | {Phase.STOPPING, Phase.PENDING},
         Phase.PARKED: frozenset({Phase.PENDING, Phase.QUARANTINED, Phase.CANCELLED, Phase.STOPPING}),
         Phase.QUARANTINED: frozenset({Phase.PENDING, Phase.CANCELLED}),
         Phase.FINISHED: frozenset(),

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 
 from holdfast.errors import Refused
 from holdfast.model.duration import parse_duration
+from holdfast.model.failure_history import RECENT_MAX, FailureHistory
 from holdfast.model.plural import format_count
 
 DELAY_S_FIRST = 1.0
 DELAY_S_MAX = 300.0
-HEALTHY_S = 600.0
-"""Run time after which earlier failures no longer count."""
 JITTER = 0.2
-RECENT_MAX = 101
-"""Failure times kept in the history: one more than the largest `rate`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +99,6 @@ def _parse_seconds(text: str, strategy: str) -> float:
         return parse_duration(text)
     except Refused as error:
         raise Refused(f"'{strategy}' is not a restart strategy: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class FailureHistory:
-    """Failures of a job that its restart strategy takes into account."""
-
-    in_a_row: int = 0
-    recent: tuple[float, ...] = ()
-    """Wall times of the last failures, for `rate`."""
-
-    def add_failure(self, *, started: float | None, now: float) -> "FailureHistory":
-        """Return the history after an attempt has failed. A run of at least HEALTHY_S resets the count.
-
-        Both times are wall times; `started` is None if the attempt never reported its start.
-        """
-        healthy = started is not None and now - started >= HEALTHY_S
-        return FailureHistory(1 if healthy else self.in_a_row + 1, (*self.recent, now)[-RECENT_MAX:])
 
 
 def decide_restart(strategy: Strategy, failures: FailureHistory, *, now: float, key: str) -> RestartAfter | GiveUp:

@@ -14,9 +14,9 @@ from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Una
 from holdfast.leader.loop import LeaderStats
 from holdfast.log import Log
 from holdfast.model.cluster_records import NodeRecord
-from holdfast.model.codec import NewerSchema
 from holdfast.model.identifiers import Epoch, NodeId
 from holdfast.node.cluster_identity import ClusterIdentity, UnrecognizedCluster
+from holdfast.node.failsafe.known_peers import KnownPeers
 from holdfast.node.last_seen import LastSeen
 from holdfast.node.membership import Membership
 from holdfast.node.role_loops import RoleLoops
@@ -28,7 +28,8 @@ from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.leadership.write_outcome import LeadershipLost, WriteCommitted, WriteNotSent, WriteRefused, WriteUnknown
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Client, ClientFactory, ConnectionState, NoAuth, SessionId, Znode
-from holdfast.zk.session.timing import Confirmation, Timing
+from holdfast.zk.session.timing import Confirmation, SteadyContact, Timing
+from holdfast.zk.session.verified_client import VerifiedClient
 
 
 class UnsafeTiming(Refused):
@@ -69,9 +70,16 @@ class Agent:
         nonce: Callable[[], str],
         on_session: Callable[[SessionId], None] = lambda _: None,
         shared_settings: SharedSettings | None = None,
+        known_peers: KnownPeers | None = None,
         make_role_loops: Callable[[Callable[[], None]], RoleLoops] | None = None,
+        health: Callable[[], str] = lambda: "",
+        on_registered: Callable[[Client], None] = lambda _: None,
     ) -> None:
-        """Without `make_role_loops` the node takes part in the election but executes no orders and manages no jobs."""
+        """Without `make_role_loops` the node takes part in the election but executes no orders and manages no jobs.
+
+        `health` returns the reason why this node cannot start attempts, or an empty string. `on_registered` is called in each
+        pass in which the node is registered in its cluster.
+        """
         self.settings = settings
         self._connect = connect
         self._clock = clock
@@ -81,8 +89,12 @@ class Agent:
         self._on_session = on_session
         self._wakeup = Wakeup()
         self._shared_settings = shared_settings
+        self._health = health
+        self._on_registered = on_registered
+        self._known_peers = known_peers
         self._role_loops = make_role_loops(self._wakeup.wake) if make_role_loops is not None else None
         self._confirmation = Confirmation(settings.timing, started_at=clock.boottime())
+        self._contact = SteadyContact(settings.timing.margin_s)
         self._stopping = False
         self._problem_logged_at = float("-inf")
         self._unreachable_since = float("inf")
@@ -131,17 +143,16 @@ class Agent:
     async def _run_session(self, client: Client) -> None:
         """Run passes from the connection of one session until its end."""
         paths, node = self.settings.paths, self.settings.node
-        membership = Membership(client, paths, node, self.settings.record)
-        election = Election(client, paths, node, self._nonce())
+        verified = VerifiedClient(client)
+        membership = Membership(verified, paths, node, self.settings.record)
+        election = Election(verified, paths, node, self._nonce())
         connected_before = False
         while client.state is not ConnectionState.ENDED and not self._stopping:
             if client.state is ConnectionState.CONNECTED:
                 if not connected_before:
                     connected_before = True
                     self._on_connected(client)
-                    if self._role_loops is not None:
-                        self._role_loops.start_session(client)
-                await self._run_pass(client, membership, election)
+                await self._run_pass(verified, membership, election)
             else:
                 self._report_unreachable(client.connection_problem)
             self._report_unconfirmed_leadership()
@@ -182,15 +193,15 @@ class Agent:
         due_s = self._heartbeat_sent_at + heartbeat_s - self._clock.boottime()
         return min(heartbeat_s, due_s + 0.001) if due_s > 0 else heartbeat_s / 10
 
-    async def _run_pass(self, client: Client, membership: Membership, election: Election) -> None:
+    async def _run_pass(self, client: VerifiedClient, membership: Membership, election: Election) -> None:
         try:
             await self._join_and_lead(client, membership, election)
         except (Unavailable, OutcomeUnknown):
             self._report_unreachable(client.connection_problem)
-        except (NewerSchema, UnrecognizedCluster, UnsafeTiming) as error:
+        except (UnrecognizedCluster, UnsafeTiming) as error:
             self._lose_leadership(str(error))
             self._report_problem(str(error))
-            await self._leave_election(election)
+            await self._leave_election(client.unverified, election)
         except NoAuth as error:
             if not self._authorized:
                 raise  # a wrong password stays wrong, so retrying is pointless
@@ -206,15 +217,14 @@ class Agent:
                 self._log.info("problem over", problem=self.status.problem)
             self.status = replace(self.status, problem="")
 
-    async def _leave_election(self, election: Election) -> None:
+    async def _leave_election(self, client: Client, election: Election) -> None:
         """Leave the election, because this node cannot lead and would block the nodes behind it."""
         with contextlib.suppress(Unavailable, OutcomeUnknown, Conflict, Refused):
-            await election.leave()
+            await election.leave(client)
 
-    async def _join_and_lead(self, client: Client, membership: Membership, election: Election) -> None:
+    async def _join_and_lead(self, client: VerifiedClient, membership: Membership, election: Election) -> None:
         epoch = await self._register(client, membership)
-        if self._role_loops is not None and self._role_loops.objection is not None:
-            raise self._role_loops.objection  # joining the election anyway would only use up epochs
+        self._on_registered(client)
         contender = await election.join()
         if await election.is_first(contender):
             await self._lead(client, election, contender, epoch)
@@ -223,19 +233,27 @@ class Agent:
         if self._role_loops is not None and election.contenders_ahead == 1:
             self._role_loops.start_standby()
 
-    async def _register(self, client: Client, membership: Membership) -> Znode:
-        """Verify the cluster and register this node in it. Return the epoch znode."""
+    async def _register(self, client: VerifiedClient, membership: Membership) -> Znode:
+        """Verify the cluster and register this node in it. Return the epoch znode.
+
+        Until the cluster is verified on the current connection, the client refuses the calls of all role loops.
+        """
         if (problem := self.settings.timing.find_problem(client.timeout_s)) is not None:
             raise UnsafeTiming(problem)  # a reconnection may grant another timeout than the first connection
-        read_sent_at = self._clock.boottime()
+        read_sent_at, was_verified = self._clock.boottime(), client.is_verified
         epoch = await self._identity.read_verified_epoch(client)
         self._confirmation.record_contact(sent_at=read_sent_at, answered_at=self._clock.boottime())
+        self._contact.record(self._clock.boottime())
+        if self._role_loops is not None and not was_verified:
+            self._role_loops.on_verified(client)
         if self._shared_settings is not None:
             await self._shared_settings.load(client)
-        await membership.ensure_registered()
+        await membership.ensure_registered(self._health())
         if not self.status.registered:
             self.status = replace(self.status, registered=True)
             self._log.info("registered")
+        if self._known_peers is not None:
+            await self._known_peers.refresh(client)
         return epoch
 
     async def _lead(self, client: Client, election: Election, contender: str, epoch: Znode) -> None:
@@ -260,7 +278,7 @@ class Agent:
             self._lose_leadership(role_loops.lost_reason)
             self._wakeup.wake()
         elif self._leadership_confirmed:
-            role_loops.start_leading(self.leadership)
+            role_loops.start_leading(self.leadership, self._contact)
 
     async def _take_epoch(self, election: Election, contender: str, epoch: Znode) -> None:
         self._confirmation.invalidate()

@@ -20,14 +20,18 @@ from typing import IO, Any
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused, Unavailable
-from holdfast.model.codec import MalformedRecord, NewerSchema, decode
+from holdfast.model.codec import OLDEST_SCHEMA, SCHEMA, MalformedRecord, NewerSchema, decode
 from holdfast.model.identifiers import Attempt, JobId, is_valid_name
 from holdfast.model.job import Outcome
 from holdfast.model.versions import Versions
-from holdfast.node.drain import lock_holder_pid
+from holdfast.node.drain import kill_lock_holder, lock_holder_pid
+from holdfast.runner import process_file
 from holdfast.runner.attempt_layout import (
     CLOSED_MARKER,
+    GRANTED_PROMISES,
     OUTCOME_FILE,
+    PROCESSES_FILE,
+    PROMISES_WANTED,
     RUN_FILE,
     RUNNER_LOCK,
     SCRATCH_DIRECTORY,
@@ -37,6 +41,7 @@ from holdfast.runner.attempt_layout import (
 from holdfast.runner.watchdog import process_tree
 from holdfast.zk.session import session_file
 
+KILL_TIMEOUT_S = 5.0
 CLOSED_ATTEMPTS_KEPT = 5
 """Directories of closed attempts kept per job. They contain the logs."""
 
@@ -50,6 +55,10 @@ class AttemptId:
     nonce: str
 
 
+class SpawnFailed(Unavailable):
+    """The operating system refused to start a runner, and no process was started. The message is the system's reason."""
+
+
 class NodeAttempts:
     def __init__(self, directory: Path, config: Path, on_runner_exit: Callable[[], None]) -> None:
         """Call `on_runner_exit`, on the event loop, whenever a runner dies."""
@@ -59,6 +68,8 @@ class NodeAttempts:
         self._children: list[subprocess.Popen[bytes]] = []
         self._watched: dict[int, AttemptId] = {}
         self._open = set(self._find_open())
+        self._newest: dict[JobId, Attempt] = {}
+        """Newest attempt of each job that has a directory on this node, read once."""
         _remove_scratch_in_background(marker.parent for marker in sorted(self._root.glob(f"*/*/{CLOSED_MARKER}")))
 
     def _find_open(self) -> Iterator[AttemptId]:
@@ -81,8 +92,23 @@ class NodeAttempts:
         """Return the attempts that are running, or dead but not yet closed."""
         return sorted(self._open)
 
+    def newest_schema(self) -> int:
+        """Return the newest schema that the agent and all its live runners read: a runner may be of an earlier version."""
+        return min([SCHEMA, *(self._schema_of(each) for each in self._open if self.is_running(each))])
+
+    def _schema_of(self, attempt_id: AttemptId) -> int:
+        """Return the newest schema that the runner reads; the oldest one for a runner that does not say so."""
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+            return int(json.loads((self._path(attempt_id) / RUN_FILE).read_bytes()).get("schema", OLDEST_SCHEMA))
+        return OLDEST_SCHEMA
+
     def newest_attempt(self, job: JobId) -> Attempt:
-        """Return the newest attempt of the job that has a directory on this node, or 0."""
+        """Return the newest attempt of the job that has a directory on this node, or 0. Only the first call reads the disk."""
+        if job not in self._newest:
+            self._newest[job] = self._find_newest(job)
+        return self._newest[job]
+
+    def _find_newest(self, job: JobId) -> Attempt:
         try:
             return Attempt(max((int(path.name) for path in (self._root / job).iterdir()), default=0))
         except (OSError, ValueError):
@@ -115,13 +141,15 @@ class NodeAttempts:
         self._on_runner_exit()
 
     async def spawn(self, attempt_id: AttemptId, versions: Versions) -> None:
-        """Start the runner as a detached process. Raises Unavailable if the operating system refuses."""
+        """Start the runner as a detached process. Raises SpawnFailed if the operating system refuses."""
         if not is_valid_name(attempt_id.job):
             raise Refused(f"{attempt_id.job!r} is not a valid job id")
         path = self._path(attempt_id)
+        self._newest[attempt_id.job] = max(attempt_id.attempt, self.newest_attempt(attempt_id.job))
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for stale in (CLOSED_MARKER, OUTCOME_FILE, SESSION_FILE):
+            stale_files = (CLOSED_MARKER, OUTCOME_FILE, PROCESSES_FILE, SESSION_FILE, PROMISES_WANTED, GRANTED_PROMISES)
+            for stale in stale_files:
                 (path / stale).unlink(missing_ok=True)
             run = {
                 "job": attempt_id.job,
@@ -130,15 +158,14 @@ class NodeAttempts:
                 "version": versions.current,
                 "on_trial": versions.on_trial,
                 "config": str(self._config),
+                "schema": SCHEMA,
             }
             with (path / RUNNER_LOCK).open("a+") as lock, (path / "runner.log").open("ab") as log:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 write_atomically(path / RUN_FILE, json.dumps(run).encode())
                 self._start(path, lock, log)
         except OSError as error:
-            raise Unavailable(
-                f"attempt {attempt_id.attempt} of {attempt_id.job} cannot be started on this node: {error.strerror}"
-            ) from error
+            raise SpawnFailed(error.strerror or type(error).__name__) from error
         self._open.add(attempt_id)
         self._watch_runner(attempt_id)
         self._prune(attempt_id.job)
@@ -158,9 +185,18 @@ class NodeAttempts:
         lock.write(str(process.pid))
         lock.flush()
 
+    async def kill_runner(self, attempt_id: AttemptId) -> bool:
+        """Kill the runner if it is alive, also if it is stopped. Return False if it survived."""
+        return await asyncio.to_thread(kill_lock_holder, self._path(attempt_id) / RUNNER_LOCK, KILL_TIMEOUT_S)
+
     async def kill_tree(self, attempt_id: AttemptId) -> bool:
-        """Kill all processes of the attempt. Return False if one of them survived."""
-        return not await asyncio.to_thread(process_tree.kill_tree, attempt_id.nonce)
+        """Kill all processes of an attempt whose runner is dead. Return False if one of them survived."""
+        return await asyncio.to_thread(self._kill_tree, attempt_id)
+
+    def _kill_tree(self, attempt_id: AttemptId) -> bool:
+        recorded = self._path(attempt_id) / PROCESSES_FILE
+        killed = process_file.kill_processes(recorded, timeout_s=process_tree.KILL_TIMEOUT_S)
+        return not process_tree.kill_tree(attempt_id.nonce) and killed
 
     def read_outcome(self, attempt_id: AttemptId) -> Outcome | None:
         """Return the outcome that the runner left in its directory, or None."""

@@ -1,4 +1,4 @@
-"""Draining of a node: its runners stop before its machine or its cluster shuts down."""
+"""Runners found by their locks: drain a node before its machine or its cluster shuts down, or kill one runner."""
 
 import contextlib
 import fcntl
@@ -21,6 +21,29 @@ def lock_holder_pid(lock: Path) -> int | None:
     except (OSError, ValueError):
         pass
     return None
+
+
+def kill_lock_holder(lock: Path, timeout_s: float) -> bool:
+    """Kill the runner that holds this lock with SIGKILL. Return True as soon as the lock is free, False after `timeout_s`."""
+    give_up_at = time.monotonic() + timeout_s
+    while (pid := lock_holder_pid(lock)) is not None:
+        if pid > 0:
+            _kill_if_holder(lock, pid)
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _kill_if_holder(lock: Path, pid: int) -> None:
+    """Kill the process if it holds the lock. The pidfd is opened before the check, so a reused pid is never hit."""
+    with contextlib.suppress(OSError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if lock_holder_pid(lock) == pid:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
 
 
 def drain_runners(node_directory: Path, *, timeout_s: float) -> int:

@@ -1,6 +1,7 @@
 """Newest state of the cluster that this node has seen, kept across restarts."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Protocol
 
@@ -8,22 +9,34 @@ from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
 from holdfast.model.cluster_watermark import ClusterWatermark
 
+CLOSE_TIMEOUT_S = 2.0
+
 
 class LastSeen(Protocol):
+    @property
+    def write_problem(self) -> str:
+        """Reason why the last write failed, or an empty string."""
+
     def latest(self) -> ClusterWatermark | None: ...
 
-    def record(self, watermark: ClusterWatermark) -> None: ...
+    def record(self, watermark: ClusterWatermark) -> None:
+        """Make this watermark the latest one. Returns at once; the write may still be in progress."""
 
 
 class LastSeenFile:
-    """Watermark in a file of the node's directory. Only every fifth heartbeat is written, to save writes."""
+    """Watermark in a file of the node's directory.
 
-    BEATS_BETWEEN_WRITES = 5
+    A thread writes every new watermark, so that a stalled disk never delays the caller. If watermarks come faster than the disk
+    takes them, only the newest one is written.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._written = self._read()
-        self._latest = self._written
+        self._latest = self._written = self._read()
+        self._changed = threading.Condition()
+        self._writer: threading.Thread | None = None
+        self._closing = False
+        self.write_problem = ""
 
     def _read(self) -> ClusterWatermark | None:
         try:
@@ -43,13 +56,42 @@ class LastSeenFile:
         return self._latest
 
     def record(self, watermark: ClusterWatermark) -> None:
-        self._latest = watermark
-        written = self._written
-        if (
-            written is None
-            or (written.cluster_id, written.epoch) != (watermark.cluster_id, watermark.epoch)
-            or watermark.beat >= written.beat + self.BEATS_BETWEEN_WRITES
-        ):
-            fields = {"cluster_id": watermark.cluster_id, "epoch": watermark.epoch, "beat": watermark.beat}
+        with self._changed:
+            if self._latest == watermark:
+                return
+            self._latest = watermark
+            self._changed.notify_all()
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write_changes, name="last-seen", daemon=True)
+                self._writer.start()
+
+    def close(self) -> None:
+        """Wait until the latest watermark is written, at most `CLOSE_TIMEOUT_S` seconds."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._writer is not None:
+            self._writer.join(CLOSE_TIMEOUT_S)
+
+    def _write_changes(self) -> None:
+        """Write each new watermark until `close`. A failed write is tried again with the next watermark."""
+        tried = self._written
+        while True:
+            with self._changed:
+                while tried == self._latest and not self._closing:
+                    self._changed.wait()
+                watermark = self._latest
+                if watermark is None or watermark == tried:
+                    return
+            self._write(watermark)
+            tried = watermark
+
+    def _write(self, watermark: ClusterWatermark) -> None:
+        fields = {"cluster_id": watermark.cluster_id, "epoch": watermark.epoch, "beat": watermark.beat}
+        try:
             write_atomically(self._path, json.dumps(fields).encode())
+        except OSError as error:
+            self.write_problem = f"cannot write {self._path}: {error.strerror}"
+        else:
             self._written = watermark
+            self.write_problem = ""

@@ -1,9 +1,10 @@
-"""Directory of a node: its lock, session file, last-seen file and agent file."""
+"""Directory of a node: its lock, session file, last-seen file, agent file and secret file. Only the node's user can read it."""
 
 import contextlib
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from holdfast.zk.session import session_file
 from holdfast.zk.session.client import SessionId
 from holdfast.zk.session.connection_settings import ConnectionSettings
 
+SECRET_FILE = "cluster-secret"
 LOCK_TIMEOUT_S = 8.0
 """Longer than an agent takes to exit after the death of its guard."""
 
@@ -28,7 +30,8 @@ class NodeDirectory:
     def lock(self) -> Iterator[None]:
         """Hold the lock that allows one agent per directory. The kernel releases it when its holder dies."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_private()
             lock: IO[str] = open(self.path / "agent.lock", "a+")  # noqa: SIM115
         except OSError as error:
             raise Refused(f"cannot use the directory {self.path}: {error.strerror}") from error
@@ -38,6 +41,12 @@ class NodeDirectory:
             lock.write(f"{os.getpid()}\n")
             lock.flush()
             yield
+
+    def _make_private(self) -> None:
+        """Remove the permissions of other users from a directory that an operator or an earlier release created."""
+        if (mode := self.path.stat().st_mode) & 0o077:
+            with contextlib.suppress(PermissionError):  # the directory may belong to another user
+                self.path.chmod(stat.S_IMODE(mode) & ~0o077)
 
     def _acquire(self, lock: IO[str]) -> None:
         """Acquire the lock, waiting for an agent that exits because its guard was killed. Raises Unavailable on timeout."""
@@ -68,6 +77,20 @@ class NodeDirectory:
     def read_previous_session(self) -> session_file.StoredSession | None:
         """Return the session of the previous agent, which its guard may not have closed. Requires the lock."""
         return session_file.read(self._session_path)
+
+    def read_secret(self) -> str | None:
+        """Return the cluster's secret as an earlier agent saved it, or None."""
+        try:
+            return self._secret_path.read_text().strip() or None
+        except (OSError, ValueError):
+            return None
+
+    def save_secret(self, secret: str) -> None:
+        write_atomically(self._secret_path, secret.encode())
+
+    @property
+    def _secret_path(self) -> Path:
+        return self.path / SECRET_FILE
 
     @property
     def _session_path(self) -> Path:

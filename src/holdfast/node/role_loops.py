@@ -1,7 +1,8 @@
 """Loops of a node's two roles: execute orders, and manage all jobs while the node leads.
 
 Both run beside the agent's own loop. Reading a thousand jobs, or waiting for a process to die, therefore never delays the
-heartbeat that confirms the node's leadership.
+heartbeat that confirms the node's leadership. Both use a client that refuses all calls until the cluster was verified on the
+current connection, so a node never follows an order from an older copy of ZooKeeper's data.
 """
 
 import asyncio
@@ -11,13 +12,14 @@ from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Una
 from holdfast.leader.loop import Leader, LeaderStats
 from holdfast.leader.observer import Observer
 from holdfast.log import Log
-from holdfast.model.codec import NewerSchema
 from holdfast.node.order_executor import OrderExecutor
 from holdfast.wakeup import Wakeup
 from holdfast.zk.leadership.leadership import Leadership
-from holdfast.zk.session.client import Client, ConnectionState
+from holdfast.zk.session.client import ANY_PATH, Client, ConnectionState
+from holdfast.zk.session.timing import SteadyContact
+from holdfast.zk.session.verified_client import VerifiedClient
 
-MakeLeader = Callable[[Client, Leadership], Leader]
+MakeLeader = Callable[[Client, Leadership, SteadyContact], Leader]
 MakeObserver = Callable[[Client], Observer]
 
 
@@ -34,7 +36,7 @@ class RoleLoops:
         log: Log,
         make_observer: MakeObserver | None = None,
     ) -> None:
-        """Call `on_leader_change` when the leader loop loses its leadership or finds a record that it cannot read.
+        """Call `on_leader_change` when the leader loop loses its leadership.
 
         With `make_observer`, the node that is next in the election observes all jobs, so that it can take over at once.
         """
@@ -44,21 +46,22 @@ class RoleLoops:
         self._pause_s = pause_s
         self._on_leader_change = on_leader_change
         self._log = log
-        self._client: Client | None = None
+        self._client: VerifiedClient | None = None
         self._orders_task: asyncio.Task[None] | None = None
         self._leader_task: asyncio.Task[None] | None = None
         self._leader: Leader | None = None
         self._observer: Observer | None = None
         self._orders_wakeup = Wakeup()
         self._leader_wakeup = Wakeup()
-        self.objection: NewerSchema | None = None
-        """Reason why this node must not lead: a record was written by a newer version."""
 
-    def start_session(self, client: Client) -> None:
-        self._client = client
-        self.objection = None
-        self._order_executor.on_watch_events([""])
-        self._orders_task = asyncio.ensure_future(self._run_orders_loop(client))
+    def on_verified(self, client: VerifiedClient) -> None:
+        """Start the order loop of a new session, or wake the loops: the cluster was verified on the current connection."""
+        if self._client is not client:
+            self._client = client
+            self._order_executor.on_watch_events([ANY_PATH])
+            self._orders_task = asyncio.ensure_future(self._run_orders_loop(client))
+        self._orders_wakeup.wake()
+        self._leader_wakeup.wake()
 
     async def end_session(self) -> None:
         self.stop_leading()
@@ -81,11 +84,11 @@ class RoleLoops:
 
     # Leading
 
-    def start_leading(self, leadership: Leadership) -> None:
+    def start_leading(self, leadership: Leadership, contact: SteadyContact) -> None:
         """Start leading; do nothing if the leader loop already runs with a leadership."""
         if self._leader is not None or self._client is None:
             return
-        self._leader = self._make_leader(self._client, leadership)
+        self._leader = self._make_leader(self._client, leadership, contact)
         if self._observer is None:
             self._observer = self._leader.observer
         else:
@@ -123,7 +126,6 @@ class RoleLoops:
         if (leader := self._leader) is None:
             if self._observer is not None:
                 await self._observer.refresh()
-                self.objection = None  # all records are readable
             return False
         done = await leader.run_pass()
         if leader.lost_reason is not None:
@@ -149,9 +151,6 @@ class RoleLoops:
                 return
             except (Unavailable, OutcomeUnknown):
                 pass
-            except NewerSchema as error:
-                self.objection = error
-                self._on_leader_change()
             except (Conflict, Refused) as error:
                 if str(error) != logged_problem:
                     self._log.warning("problem", problem=str(error))

@@ -4,12 +4,13 @@ Every pass plans the whole cluster. A command carries its reason. The transactio
 znodes that the decision depends on, so an outdated plan has no effect.
 """
 
-from holdfast.plan.command import Command, Launch, Quarantine, UpdateState, WithdrawOrder
+from holdfast.plan.command import Command, EndAttempt, Launch, Quarantine, UpdateState, WithdrawOrder
 from holdfast.plan.planner import plan
 from holdfast.plan.snapshot import JobView, NodeView, Now, Snapshot
 
 __all__ = [
     "Command",
+    "EndAttempt",
     "JobView",
     "Launch",
     "NodeView",

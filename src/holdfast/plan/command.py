@@ -20,6 +20,19 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class EndAttempt:
+    """Order the node of the last attempt to end it and to certify its death. The state records that the leader waits."""
+
+    job: JobId
+    node: NodeId
+    state: JobState
+
+    @property
+    def reason(self) -> str:
+        return self.state.reason
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateState:
     """Write a new state. If its phase is final, the same transaction deletes the job's name and its order."""
 
@@ -52,4 +65,4 @@ class WithdrawOrder:
     reason: str
 
 
-Command = Launch | UpdateState | Quarantine | WithdrawOrder
+Command = Launch | EndAttempt | UpdateState | Quarantine | WithdrawOrder

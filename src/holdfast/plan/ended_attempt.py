@@ -3,15 +3,18 @@
 from dataclasses import dataclass, replace
 
 from holdfast.model import restart_strategy
+from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Desired, Ending, JobState, Outcome, Report, Spec
 from holdfast.model.phase import Phase
-from holdfast.plan.command import Command
+from holdfast.plan.command import Command, EndAttempt
 from holdfast.plan.snapshot import Snapshot
 from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
 
 LOSSES_WITHOUT_DELAY = 1
 """Lost attempts in a row after which the next attempt still starts at once."""
 LOSS_DELAY_S_MAX = 60.0
+LOST_ON_MAX = 10
+"""Nodes that a job's state remembers."""
 STABLE_RUN_S = 60.0
 """Run time after which the loss of an attempt is not attributed to its start, and the count of losses begins anew."""
 
@@ -27,9 +30,9 @@ class EndedAttempt:
     desired: Desired
 
     def decide(self) -> Command | None:
-        """Return the state that follows the attempt, or None while its processes may still be running."""
+        """Return the state that follows the attempt, the order to end it, or None while its processes may still be running."""
         if not self._is_dead():
-            return None
+            return self._order_end()
         report = self._report
         state = replace(self.state, versions=self.state.versions.accept()) if report and report.proven else self.state
         if self.desired is Desired.CANCEL:
@@ -45,7 +48,7 @@ class EndedAttempt:
     def _is_dead(self) -> bool:
         """Return True if every process of the attempt is certainly gone.
 
-        Either the report certifies it, or the lease has been missing for a margin, measured by this leader's clock.
+        Either the report certifies it, or the lease has been missing for a margin and the node cannot be asked.
         An attempt without a report has never held the lease. It cannot take the lease once the next number is assigned,
         nor while the job is not meant to run; the leader waits only to give it time to start.
         """
@@ -53,11 +56,53 @@ class EndedAttempt:
         not_started = report is None and self.state.phase is Phase.STARTING
         if (report is not None and report.dead) or (not_started and self.desired is not Desired.RUN):
             return True
-        since = self.changer.job.lease_gone_since
-        if since is None:
+        if not_started:
+            may_start = self.state.node in self.snapshot.nodes
+            return self._lease_is_gone_for(self.snapshot.start_s if may_start else self.snapshot.margin_s)
+        if not self._lease_is_gone_for(self.snapshot.margin_s):
             return False
-        may_start = not_started and self.state.node in self.snapshot.nodes
-        return self.changer.now.boot - since >= (self.snapshot.start_s if may_start else self.snapshot.margin_s)
+        return self._is_forced or (not self._can_ask_node and self._is_dead_by_clock())
+
+    def _lease_is_gone_for(self, duration_s: float) -> bool:
+        since = self.changer.job.lease_gone_since
+        return since is not None and self.changer.now.boot - since >= duration_s
+
+    @property
+    def _is_forced(self) -> bool:
+        """True if a user has asserted, after the attempt began, that it is dead."""
+        return self.changer.job.force and self.changer.job.desired_version > self.state.heard
+
+    @property
+    def _can_ask_node(self) -> bool:
+        """True if the attempt's node is registered, and ends attempts on request."""
+        node = self.snapshot.nodes.get(self._report.node) if self._report is not None else None
+        return node is not None and node.ends_attempts
+
+    def _is_dead_by_clock(self) -> bool:
+        """Return True if the missing lease proves the death of the attempt, by the leader's clock.
+
+        A node of an earlier release cannot be asked. Another node must have been gone for a margin, because its agent may only
+        be restarting. After a disturbance of the leader's own contact, nodes and runners get a session timeout to return.
+        """
+        node, boot = self._report.node if self._report is not None else self.state.node, self.changer.now.boot
+        if node is None or node in self.snapshot.nodes:
+            return True
+        gone_since = self.snapshot.nodes_gone_since.get(node, float("-inf"))
+        is_undisturbed = boot >= self.snapshot.undisturbed_since + self.snapshot.session_timeout_s
+        return is_undisturbed and boot - gone_since >= self.snapshot.margin_s
+
+    def _order_end(self) -> Command | None:
+        """Return the order to end the attempt, once its lease has been missing for a margin and unless the order exists."""
+        report, job = self._report, self.changer.job
+        if report is None or not self._can_ask_node or not self._lease_is_gone_for(self.snapshot.margin_s):
+            return None
+        reason = f"waiting for {report.node} to confirm that attempt {report.attempt} has ended"
+        if self.state.reason == reason and job.id in self.snapshot.orders.get(report.node, ()):
+            return None
+        state = self.state.transition_to(
+            self.state.phase, reason, wall=self.changer.now.wall, epoch=self.changer.epoch, node=report.node
+        )
+        return EndAttempt(job.id, report.node, state)
 
     def _loss(self) -> Outcome:
         node = f"on {self.state.node}" if self.state.node is not None else "on an unknown node"
@@ -66,6 +111,13 @@ class EndedAttempt:
         return Outcome(
             Ending.LOST, f"attempt {self.state.attempt} {node} was lost: its lease is gone and it reported no outcome"
         )
+
+    @staticmethod
+    def _lost_on(state: JobState) -> tuple[NodeId, ...]:
+        """Return the nodes of the recent losses with the node of this one, without repetitions."""
+        if state.node is None:
+            return state.lost_on
+        return (*(node for node in state.lost_on if node != state.node), state.node)[-LOST_ON_MAX:]
 
     def _stop_or_finish(self, state: JobState, outcome: Outcome) -> Command | None:
         if outcome.ending is Ending.FINISHED:
@@ -114,6 +166,7 @@ class EndedAttempt:
         wall, report = self.changer.now.wall, self._report
         was_stable = report is not None and wall - report.started >= STABLE_RUN_S
         losses = 1 if was_stable else state.losses + 1
+        state = replace(state, lost_on=() if was_stable else self._lost_on(state))
         if losses <= LOSSES_WITHOUT_DELAY:
             return self.changer.change(state, Phase.PENDING, outcome.reason, losses=losses)
         delay_s = min(2.0 ** min(losses - LOSSES_WITHOUT_DELAY - 1, 16), LOSS_DELAY_S_MAX)

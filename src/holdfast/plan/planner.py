@@ -49,8 +49,8 @@ def _withdraw_stray_orders(snapshot: Snapshot) -> list[Command]:
         for id in sorted(jobs):
             job = snapshot.jobs.get(id)
             state = job.state if job is not None else None
-            if isinstance(state, UnreadableRecord):
-                continue  # without a readable state, the order cannot be judged
+            if isinstance(state, UnreadableRecord) or (job is not None and job.newer_record is not None):
+                continue  # without readable records, the order cannot be judged
             if not isinstance(state, JobState) or state.node != node or not state.phase.occupies_slots:
                 withdrawals.append(WithdrawOrder(id, node, "the order does not match the job's state"))
     return withdrawals
@@ -69,6 +69,8 @@ class _JobPlanner:
     def decide(self) -> Command | None:
         """Return the command for this job, or None if nothing is to be done."""
         job = self._job
+        if job.newer_record is not None:
+            return None  # a node with a later version manages the job
         if isinstance(job.state, JobState) and job.state.phase.final:
             return None  # a job that has ended never runs again, whichever znodes are left
         if isinstance(job.lease, UnreadableRecord):
@@ -123,7 +125,7 @@ class _JobPlanner:
 
     def _launch(self, state: JobState, spec: Spec) -> Command | None:
         allowed = self._allowed_nodes()
-        node = self._free_slots.choose_node(spec.slots, allowed=allowed)
+        node = self._free_slots.choose_node(spec.slots, allowed=allowed, avoided=state.lost_on)
         if node is None:
             return self._wait_for_node(state, spec, allowed)
         self._free_slots.reserve(node, spec.slots)
@@ -165,7 +167,7 @@ class _JobPlanner:
                 f"waiting for {' or '.join(allowed)}: the previous driver may still be running; "
                 "if you have switched its machine off, run 'holdfast restart --force'"
             )
-        return f"waiting for free slots: {self._free_slots.describe_shortage(spec.slots)}"
+        return self._free_slots.describe_wait(spec.slots, allowed=allowed)
 
 
 def _describe_upgrade(versions: Versions, before: Versions, spec: Spec) -> str:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from holdfast.model.failure_history import FailureHistory
 from holdfast.model.identifiers import Attempt, Epoch
 from holdfast.model.job import JobState, Lease
 from holdfast.model.phase import Phase
-from holdfast.model.restart_strategy import FailureHistory
 from holdfast.plan.command import UpdateState
 from holdfast.plan.snapshot import JobView, Now
 

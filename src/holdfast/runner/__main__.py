@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from holdfast import config, log
-from holdfast.clock import SystemClock
+from holdfast.clock import SystemClock, boot_id
 from holdfast.errors import HoldfastError
 from holdfast.model.identifiers import Attempt, JobId
 from holdfast.runner.attempt import Runner
@@ -16,7 +16,8 @@ from holdfast.runner.attempt_layout import RUN_FILE
 from holdfast.runner.cds.archive import ArchiveDirectory
 from holdfast.runner.execution.driver import LocalDriverExecution
 from holdfast.runner.execution.driver_command import NodeResources
-from holdfast.runner.failsafe_client import HttpFailsafePeers
+from holdfast.runner.execution.job_phases import phase_reader
+from holdfast.runner.granted_promises import GrantedPromises
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.runner.timeouts import AttemptTimeouts
 from holdfast.storage import open_storage
@@ -51,10 +52,11 @@ def main() -> int:
 async def _run(run: AttemptAssignment, settings: config.Config, directory: Path, logger: log.Log) -> None:
     clock = SystemClock()
     paths = Paths(settings.cluster, prefix=settings.connection.chroot)
+    connect = client_factory(settings.connection)
     runner = Runner(
         run,
         paths,
-        connect=client_factory(settings.connection),
+        connect=connect,
         clock=clock,
         timing=settings.timing,
         driver=LocalDriverExecution(
@@ -65,13 +67,14 @@ async def _run(run: AttemptAssignment, settings: config.Config, directory: Path,
             ensemble=settings.connection,
             clock=clock,
             log=logger,
+            read_phase=phase_reader(connect, paths),
             resources=NodeResources(
                 cds_archives=ArchiveDirectory(settings.archives) if settings.archives is not None else None,
                 connectors=settings.connectors,
                 maven_mirror=settings.maven,
             ),
         ),
-        peers=HttpFailsafePeers(lambda: runner.secret, logger),
+        peers=GrantedPromises(directory, boot=boot_id()),
         log=logger,
         timeouts=AttemptTimeouts(stop_timeout_s=settings.stop_s),
     )

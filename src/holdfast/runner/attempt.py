@@ -1,30 +1,36 @@
 """Life cycle of one attempt, from taking the lease to releasing it.
 
 The driver may live until a deadline. Committed heartbeats extend the deadline, and so do promises of all nodes of the failsafe
-set. A lost connection alone changes nothing. The watchdog enforces the deadline, so a delay in this process does no harm.
+set. A lost connection alone changes nothing. If the session ends while promises are in force, a new session takes the lease
+again. The watchdog enforces the deadline, so a delay in this process does no harm.
 """
 
 import asyncio
-from collections.abc import Iterable
 
 from holdfast.clock import Clock
-from holdfast.errors import Conflict, HoldfastError, OutcomeUnknown, Refused, SessionEnded, Unavailable
+from holdfast.errors import Conflict, OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.log import Log
 from holdfast.model.codec import MalformedRecord, NewerSchema, decode
+from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Desired, DesiredRecord, Ending, Outcome
 from holdfast.runner.failsafe_nodes import FailsafeNodes
 from holdfast.runner.interfaces import DriverExecution, FailsafePeers
-from holdfast.runner.lease import AttemptAssignment, LeaseHolder, LeaseLost, LeaseRefused, TakenLease
+from holdfast.runner.lease import AttemptAssignment, LeaseHolder, LeaseLost, TakenLease
+from holdfast.runner.lease_session import LeaseSession, includes
 from holdfast.runner.stop_escalation import StopEscalation
 from holdfast.runner.timeouts import DEFAULT_TIMEOUTS, AttemptTimeouts
 from holdfast.wakeup import Wakeup
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.session.client import ANY_PATH, Client, ClientFactory, ConnectionState, NoNode
-from holdfast.zk.session.timing import Confirmation, Timing
+from holdfast.zk.session.client import ClientFactory, ConnectionState, NoNode
+from holdfast.zk.session.timing import Timing
 
 
 class Runner:
     """Owner of one attempt: holds its lease, supervises its driver and reports its outcome."""
+
+    lease_holder_class = LeaseHolder
+    _session: LeaseSession
+    """Session that holds the lease; `run` opens it."""
 
     def __init__(
         self,
@@ -49,88 +55,54 @@ class Runner:
         self._log = log
         self._timeouts = timeouts
         self._wakeup = Wakeup()
-        self._confirmation = Confirmation(timing, started_at=clock.boottime())
         self._promised_until = float("-inf")
-        self._granted_s = 0.0
-        self._promise_request: asyncio.Task[None] | None = None
-        self._heartbeat_sent_at = float("-inf")
+        self._uses_promises = False
         self._stop = StopEscalation(driver, clock, timeouts, log)
         self._killed = False
         self._started_at = clock.boottime()
         self._proven = False
-        self._fired_watches: set[str] = {ANY_PATH}
-        self._client: Client | None = None
-        self._lease_holder: LeaseHolder | None = None
         self._nodes = FailsafeNodes(paths)
-
-    @property
-    def secret(self) -> str:
-        """Secret of the cluster, which authenticates the runner to the nodes."""
-        return self._nodes.secret
 
     async def run(self) -> Outcome | None:
         """Run the attempt to its end. Return None if the lease could not be taken; then nothing was started."""
-        client = self._client = self._connect(self._handle_watch)
+        session = self._session = LeaseSession(
+            self._assignment,
+            self._paths,
+            connect=self._connect,
+            clock=self._clock,
+            timing=self._timing,
+            wakeup=self._wakeup,
+            log=self._log,
+            schema=lambda: self._nodes.schema,
+            holder_class=self.lease_holder_class,
+        )
         try:
-            await self._wait_for_connection(client)
-            holder = self._lease_holder = LeaseHolder(client, self._paths, self._assignment)
-            taken = await self._take_lease(client, holder)
+            taken = await session.take(self._nodes, timeout_s=self._timeouts.connect_timeout_s)
             if taken is None:
                 return None
-            if client.session is not None:
-                self._driver.save_session(client.session)
-            outcome = await self._supervise(client, holder, taken)
+            self._confirm(session.heartbeat_sent_at)
+            self._save_session()
+            outcome = await self._supervise(taken)
             self._check_trial(taken)
             await self._driver.save_outcome(outcome)
-            await self._release_lease(client, holder, outcome)
+            await self._release_lease(outcome)
             return outcome
         finally:
-            await client.close()
+            await session.close()
 
     def shut_down(self) -> None:
         """Kill the driver and release the lease because the machine shuts down, so that the job can start elsewhere at once."""
         self._kill_driver(Ending.LOST, "the machine was shut down")
         self._wakeup.wake()
 
-    def _handle_watch(self) -> None:
-        if self._client is not None:
-            self._fired_watches |= self._client.take_fired_paths()
-        self._wakeup.wake()
-
-    async def _wait_for_connection(self, client: Client) -> None:
-        give_up_at = self._clock.boottime() + self._timeouts.connect_timeout_s
-        while client.state is ConnectionState.CONNECTING and self._clock.boottime() < give_up_at:
-            await self._wakeup.wait(self._timing.heartbeat_s)
-
     # The lease
 
-    async def _take_lease(self, client: Client, holder: LeaseHolder) -> TakenLease | None:
-        give_up_at = self._clock.boottime() + self._timeouts.connect_timeout_s
-        while self._clock.boottime() < give_up_at and client.state is not ConnectionState.ENDED:
-            if problem := self._timing.find_problem(client.timeout_s):
-                self._log.error("lease not taken", problem=problem)
-                return None
-            sent_at = self._clock.boottime()
-            try:
-                await self._nodes.refresh(client)
-                sent_at = self._clock.boottime()
-                taken = await holder.take(started_at=self._clock.wall(), failsafe=self._nodes.names)
-            except (Unavailable, OutcomeUnknown, SessionEnded) as error:
-                self._log.warning("lease not taken yet", problem=str(error))
-                await self._wakeup.wait(self._timing.heartbeat_s)
-            except (LeaseRefused, MalformedRecord, NewerSchema, Refused) as error:
-                self._log.warning("lease not taken", problem=str(error))
-                return None
-            else:
-                self._log.info("lease taken")
-                self._confirm(client, sent_at)
-                return taken
-        return None
+    def _save_session(self) -> None:
+        if self._session.client.session is not None:
+            self._driver.save_session(self._session.client.session)
 
-    def _confirm(self, client: Client, sent_at: float) -> None:
-        self._confirmation.confirm(sent_at=sent_at, answered_at=self._clock.boottime(), timeout_s=client.timeout_s)
-        self._heartbeat_sent_at = sent_at
-        self._granted_s = client.timeout_s - self._timing.margin_s
+    def _confirm(self, sent_at: float) -> None:
+        self._session.confirm(sent_at)
         self._update_deadline()
 
     def _update_deadline(self) -> None:
@@ -138,39 +110,54 @@ class Runner:
 
     @property
     def _deadline(self) -> float:
-        return max(self._confirmation.deadline, self._promised_until)
+        return max(self._session.confirmation.deadline, self._promised_until)
 
-    async def _release_lease(self, client: Client, holder: LeaseHolder, outcome: Outcome) -> None:
-        """Release the lease with the outcome. Give up when the lease is lost or after the timeout; then the node reports it."""
-        give_up_at = self._clock.boottime() + self._timeouts.release_timeout_s
-        while client.state is not ConnectionState.ENDED and self._clock.boottime() < give_up_at:
-            try:
-                await holder.release(outcome, self._driver.progress(), proven=self._proven)
-            except (Unavailable, OutcomeUnknown):
-                await self._wakeup.wait(self._timing.heartbeat_s)
-            except HoldfastError as error:
-                self._log.warning("lease not released", problem=str(error))
-                return
-            else:
-                self._log.info("lease released", ending=outcome.ending, reason=outcome.reason)
-                return
+    def _continue_without_session(self) -> None:
+        """Open a new session while promises are in force; otherwise kill the driver.
+
+        Confirmations of the ended session do not count any more, because its lease is gone.
+        """
+        if self._clock.boottime() >= self._promised_until:
+            self._kill_driver(Ending.LOST, f"the lease was lost: {self._session.client.end_reason}")
+            return
+        reason = self._session.client.end_reason
+        if self._session.reopen():
+            left_s = round(self._promised_until - self._clock.boottime(), 1)
+            self._log.warning("session ended; driver keeps running on failsafe promises", problem=reason, left_s=left_s)
+            self._update_deadline()
+
+    async def _retake_lease(self) -> None:
+        """Take the lease again with a new session. Raises LeaseLost, and the errors of the client."""
+        if self._clock.boottime() >= self._promised_until:
+            raise LeaseLost("the failsafe promises ran out before the lease could be taken again")
+        # Save the session first: if this process dies after the transaction, the node closes the session that holds the lease.
+        self._save_session()
+        if await self._session.retake():
+            self._log.info("lease taken again")
+
+    async def _release_lease(self, outcome: Outcome) -> None:
+        await self._session.release(
+            outcome, self._driver.progress(), proven=self._proven, timeout_s=self._timeouts.release_timeout_s
+        )
 
     # Supervision of the driver
 
-    async def _supervise(self, client: Client, holder: LeaseHolder, taken: TakenLease) -> Outcome:
+    async def _supervise(self, taken: TakenLease) -> Outcome:
         work = asyncio.ensure_future(self._driver.run_driver(taken.spec, taken.previous_report))
         work.add_done_callback(lambda _: self._wakeup.wake())
-        while not work.done():
-            await self._supervise_once(client, holder, taken)
-            await self._wakeup.wait(self._pause_s(client))
+        promises = asyncio.ensure_future(self._follow_promises())
+        try:
+            while not work.done():
+                await self._supervise_once(taken)
+                await self._wakeup.wait(self._timing.heartbeat_s if self._killed else self._session.pause_s())
+        finally:
+            promises.cancel()
         return work.result()
 
-    async def _supervise_once(self, client: Client, holder: LeaseHolder, taken: TakenLease) -> None:
-        if client.state is ConnectionState.ENDED:
-            self._kill_driver(Ending.LOST, f"the lease was lost: {client.end_reason}")
-        elif client.state is ConnectionState.CONNECTED and not self._killed:
+    async def _supervise_once(self, taken: TakenLease) -> None:
+        if not self._killed:
             try:
-                await self._step_while_connected(client, holder, taken)
+                await self._renew_lease(taken)
             except LeaseLost as error:
                 self._kill_driver(Ending.LOST, f"the lease was lost: {error}")
             except (Unavailable, OutcomeUnknown, SessionEnded):
@@ -180,48 +167,50 @@ class Runner:
         self._check_trial(taken)
         if self._stop.escalate():
             self._kill_driver(Ending.STOPPED, "the job did not stop within the time limit and was killed")
-        self._request_promises_if_due()
 
-    async def _step_while_connected(self, client: Client, holder: LeaseHolder, taken: TakenLease) -> None:
-        fired, self._fired_watches = self._fired_watches, set()
-        read_at = self._clock.boottime()
+    async def _renew_lease(self, taken: TakenLease) -> None:
+        session = self._session
+        if session.state is ConnectionState.ENDED:
+            self._continue_without_session()
+        elif session.state is ConnectionState.CONNECTED:
+            if not session.holds_lease:
+                await self._retake_lease()
+            if session.holds_lease:
+                await self._step_while_connected(taken)
+
+    async def _step_while_connected(self, taken: TakenLease) -> None:
+        session = self._session
+        fired, read_at = session.take_fired(), self._clock.boottime()
         try:
-            if _includes(fired, self._paths.nodes):
-                await self._nodes.refresh(client)
-            if _includes(fired, self._paths.job(self._assignment.job, "desired")):
-                await self._read_desired(client, taken)
+            if includes(fired, self._paths.nodes):
+                await self._nodes.refresh(session.client)
+            if includes(fired, self._paths.job(self._assignment.job, "desired")):
+                await self._read_desired(taken)
         except BaseException:
-            self._fired_watches |= fired
+            session.fired_watches |= fired
             raise
         if fired:
-            self._confirmation.record_contact(sent_at=read_at, answered_at=self._clock.boottime())
+            session.confirmation.record_contact(sent_at=read_at, answered_at=self._clock.boottime())
         sent_at = self._clock.boottime()
-        if sent_at < self._heartbeat_sent_at + self._timing.heartbeat_s:
+        if sent_at < session.heartbeat_sent_at + self._timing.heartbeat_s:
             return
-        self._heartbeat_sent_at = sent_at
-        committed = await holder.send_heartbeat(
+        session.heartbeat_sent_at = sent_at
+        committed = await session.holder.send_heartbeat(
             driver_pid=self._driver.driver_pid,
             progress=self._driver.progress(),
-            failsafe=self._nodes.names,
+            failsafe=self._choose_failsafe_set(),
             proven=self._proven,
             note=self._driver.note,
+            isolation=self._driver.isolation,
         )
         if committed:
-            self._confirm(client, sent_at)
+            self._confirm(sent_at)
 
-    def _pause_s(self, client: Client) -> float:
-        """Return the time until the next heartbeat is due. Without a connection there is no heartbeat to send."""
-        heartbeat_s = self._timing.heartbeat_s
-        due_s = self._heartbeat_sent_at + heartbeat_s - self._clock.boottime()
-        if client.state is not ConnectionState.CONNECTED or self._killed:
-            return heartbeat_s
-        return min(heartbeat_s, due_s + 0.001) if due_s > 0 else heartbeat_s / 10
-
-    async def _read_desired(self, client: Client, taken: TakenLease) -> None:
+    async def _read_desired(self, taken: TakenLease) -> None:
         """Read the desired state of the job, and stop or kill the driver accordingly."""
         path = self._paths.job(self._assignment.job, "desired")
         try:
-            znode = await client.get(path, watch=True)
+            znode = await self._session.client.get(path, watch=True)
             wanted = decode(DesiredRecord, znode.data, where=path)
         except (NoNode, MalformedRecord, NewerSchema):
             return  # the leader handles the damage; the running driver is not affected
@@ -248,38 +237,49 @@ class Runner:
 
     # Failsafe: deadline extension without ZooKeeper
 
-    def _request_promises_if_due(self) -> None:
-        """Request promises when half of the last extension is used up, and again until they are granted or it is too late."""
-        left_s = self._deadline - self._clock.boottime()
-        if self._killed or left_s > self._granted_s / 2 or self._promise_request is not None:
-            return
-        self._promise_request = asyncio.ensure_future(self._request_promises())
-        self._promise_request.add_done_callback(self._finish_promise_request)
+    def _choose_failsafe_set(self) -> tuple[NodeId, ...]:
+        """Return the failsafe set of the next report: the registered nodes.
 
-    def _finish_promise_request(self, task: "asyncio.Task[None]") -> None:
-        self._promise_request = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.warning("failsafe promises not received", problem=str(error))
+        A node joins the set only if its promise lasts as long as the promises that are in force. Otherwise it could start a
+        later attempt while they keep the driver alive. Leaving the set is always safe.
+        """
+        now = self._clock.boottime()
+        in_force = self._promised_until if self._promised_until > now else float("-inf")
+        named = self._session.holder.failsafe_nodes
+        chosen = tuple(node for node in self._nodes.names if node in named or self._promise_deadline((node,)) >= in_force)
+        return chosen or self._session.holder.reported_failsafe_set
 
-    async def _request_promises(self) -> None:
+    async def _follow_promises(self) -> None:
+        """Extend the deadline at each heartbeat. A separate task: calls to ZooKeeper may wait long for their answers."""
+        while not self._killed:
+            try:
+                self._extend_by_promises()
+            except Exception as error:  # noqa: BLE001 -- a bug must not end the loop: the driver depends on it
+                self._log.error("internal error", problem=f"{type(error).__name__}: {error}", exc_info=True)
+            await asyncio.sleep(self._timing.heartbeat_s)
+
+    def _extend_by_promises(self) -> None:
         """Extend the deadline by the promises of the nodes that the report names. No other node can start a later attempt."""
-        assert self._lease_holder is not None and self._client is not None, "the lease was taken"
-        failsafe = self._lease_holder.failsafe_nodes
-        addresses = {node: self._nodes.address(node) for node in failsafe}
-        if not failsafe or not all(addresses.values()):
-            return
-        period_s = self._client.timeout_s
-        sent_at = self._clock.boottime()
-        if not await self._peers.request_promises(addresses, self._assignment, period_s):
-            return
-        # Subtract the whole margin, not only the kill time: the runner notices a paused watchdog only after the deadline.
-        self._granted_s = period_s - self._timing.margin_s
-        self._promised_until = max(self._promised_until, sent_at + self._granted_s)
-        self._log.info(
-            "failsafe promises received", nodes=list(failsafe), left_s=round(self._deadline - self._clock.boottime(), 1)
-        )
-        self._update_deadline()
+        self._peers.request_promises()
+        deadline = self._deadline
+        self._promised_until = max(self._promised_until, self._promise_deadline(self._session.holder.failsafe_nodes))
+        if self._deadline != deadline:
+            self._update_deadline()
+        self._log_use_of_promises()
 
+    def _promise_deadline(self, nodes: tuple[NodeId, ...]) -> float:
+        """Return the time at which the driver must be dead if only the promises of these nodes keep it alive.
 
-def _includes(fired: Iterable[str], path: str) -> bool:
-    return any(each in (ANY_PATH, path) for each in fired)
+        Subtract the margin and not only the kill time: nodes count their promises with their own clocks, and a paused watchdog
+        dies a little after the deadline.
+        """
+        return self._peers.promised_until(nodes) - self._timing.margin_s
+
+    def _log_use_of_promises(self) -> None:
+        """Log when promises instead of the lease begin or cease to keep the driver alive."""
+        now = self._clock.boottime()
+        uses_promises = self._session.confirmation.deadline <= now < self._promised_until
+        if uses_promises and not self._uses_promises:
+            nodes, left_s = list(self._session.holder.failsafe_nodes), round(self._promised_until - now, 1)
+            self._log.info("running on failsafe promises", nodes=nodes, left_s=left_s)
+        self._uses_promises = uses_promises

@@ -1,11 +1,10 @@
-"""Interfaces between a runner and its environment. `execution.driver` and `failsafe_client` implement them."""
+"""Interfaces between a runner and its environment. `execution.driver` and `granted_promises` implement them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Outcome, Progress, Report, Spec
-from holdfast.runner.lease import AttemptAssignment
 from holdfast.zk.session.client import SessionId
 
 
@@ -31,6 +30,10 @@ class DriverExecution(Protocol):
     def driver_pid(self) -> int | None: ...
 
     @property
+    def isolation(self) -> str:
+        """Isolation level of the driver; empty before its start."""
+
+    @property
     def note(self) -> str:
         """Sentence for operators about the start or a current problem; empty if there is nothing to report."""
 
@@ -44,10 +47,10 @@ class DriverExecution(Protocol):
 
 
 class FailsafePeers(Protocol):
-    """Client for the other nodes of the failsafe set."""
+    """Failsafe promises for this attempt, which the node's agent requests from all nodes."""
 
-    async def request_promises(self, nodes: Mapping[NodeId, str], assignment: AttemptAssignment, period_s: float) -> bool:
-        """Ask all nodes to promise not to start a later attempt for `period_s`. Return True if every one has promised.
+    def request_promises(self) -> None:
+        """Ask the agent for promises. It stops requesting them soon after the last call."""
 
-        `nodes` maps each node to its HTTP address.
-        """
+    def promised_until(self, nodes: Iterable[NodeId]) -> float:
+        """Return the time (CLOCK_BOOTTIME) before which none of the nodes starts a later attempt; minus infinity if unknown."""

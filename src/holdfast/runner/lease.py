@@ -1,19 +1,24 @@
-"""Lease of one attempt: an ephemeral znode, taken once, written at every heartbeat, released with the outcome.
+"""Lease of one attempt: an ephemeral znode, written at every heartbeat, released with the outcome.
 
 One transaction takes the lease: it checks that the attempt is the newest and that the job should run, and it writes the
 report. If the report already names this attempt or a later one, the lease is refused, so no attempt number runs twice. Every
 later write of the report also checks the lease, so a runner that has lost its lease cannot report any more.
+
+A new session of the same runner can take the lease again, in one transaction that checks the attempt number and writes the
+report of the same attempt and nonce. If a leader has decided something from the missing lease and not committed it yet, its
+transaction then fails the version check of the report.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused
-from holdfast.model.codec import decode, encode
+from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, DesiredRecord, Lease, Outcome, Progress, Report, Spec
 from holdfast.model.versions import FIRST_VERSION
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.session.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat
+from holdfast.zk.session.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat, Znode
 
 TAKE_ATTEMPTS_MAX = 10
 
@@ -53,11 +58,21 @@ class TakenLease:
 
 
 class LeaseHolder:
-    def __init__(self, client: Client, paths: Paths, assignment: AttemptAssignment) -> None:
+    def __init__(
+        self,
+        client: Client,
+        paths: Paths,
+        assignment: AttemptAssignment,
+        *,
+        schema: Callable[[], int] = lambda: OLDEST_SCHEMA,
+    ) -> None:
+        """`schema` returns the schema in which to write the next record."""
         self._client = client
+        self._schema = schema
         self._assignment = assignment
         self._lease_path = paths.job(assignment.job, "lease")
         self._paths = paths
+        self._lease = Lease(assignment.attempt, assignment.node, nonce=assignment.nonce, runner_pid=assignment.runner_pid)
         self._version = 0
         self._report: Report | None = None
         self._report_version = 0
@@ -67,11 +82,18 @@ class LeaseHolder:
     def _path(self, part: str) -> str:
         return self._paths.job(self._assignment.job, part)
 
+    def _encode(self, record: Lease | Report) -> bytes:
+        return encode(record, schema=self._schema())
+
+    @property
+    def reported_failsafe_set(self) -> tuple[NodeId, ...]:
+        """Failsafe set of the report that was certainly written."""
+        return self._report.failsafe if self._report is not None else ()
+
     @property
     def failsafe_nodes(self) -> tuple[NodeId, ...]:
         """Nodes that the report names or may name. A later attempt can start on each of them."""
-        named = self._report.failsafe if self._report is not None else ()
-        return tuple(sorted({*named, *self._possible_failsafe_nodes}))
+        return tuple(sorted({*self.reported_failsafe_set, *self._possible_failsafe_nodes}))
 
     async def take(self, *, started_at: float, failsafe: tuple[NodeId, ...]) -> TakenLease:
         """Take the lease and write the first report. Raises LeaseRefused, and the errors of the client."""
@@ -122,14 +144,71 @@ class LeaseHolder:
             progress=progress,
             version=assignment.version,
         )
-        lease = Lease(assignment.attempt, assignment.node, nonce=assignment.nonce, runner_pid=assignment.runner_pid)
         return TakenLease(decode(Spec, spec.data, where="its spec"), desired.stat.version, desired_record.trial_s, previous), [
             Check(self._path("attempt"), attempt.stat.version),
             Check(self._path("desired"), desired.stat.version),
             Check(spec_path, spec.stat.version),
-            Create(self._lease_path, encode(lease), ephemeral=True),
-            SetData(self._path("report"), encode(self._report), report.stat.version),
+            Create(self._lease_path, self._encode(self._lease), ephemeral=True),
+            SetData(self._path("report"), self._encode(self._report), report.stat.version),
         ]
+
+    async def retake(self, client: Client) -> bool:
+        """Take the lease of the same attempt again with a new session, whose client this object uses from then on.
+
+        Return False if the old lease still exists or a znode changed in the meantime: try again later. Raises LeaseLost if the
+        attempt is over or was certified dead, and the errors of the client. After OutcomeUnknown, the next call finds the
+        lease of the client's own session.
+        """
+        await client.sync(self._path("attempt"))
+        try:
+            attempt = await client.get(self._path("attempt"))
+            report = await client.get(self._path("report"))
+        except NoNode as error:
+            raise LeaseLost(f"a znode of the job is missing: {error}") from None
+        self._check_still_newest(attempt)
+        own_report = self._check_still_reported(report)
+        # Watch the old lease: its session may outlive the client, for example if the server refused the client's credentials.
+        lease = await client.exists(self._lease_path, watch=True)
+        if lease is not None:
+            if client.session is None or lease.ephemeral_owner != client.session.id:
+                return False
+            self._use(client, own_report, lease_version=lease.version, report_version=report.stat.version)
+            return True
+        outcome = await client.commit(self._retake_operations(attempt, own_report, report))
+        if isinstance(outcome, Committed):
+            self._use(client, own_report, lease_version=0, report_version=_version(outcome.results[1]))
+            return True
+        if not isinstance(outcome.error, Conflict):
+            raise outcome.error
+        return False
+
+    def _retake_operations(self, attempt: Znode, own_report: Report, report: Znode) -> list[Operation]:
+        return [
+            Check(self._path("attempt"), attempt.stat.version),
+            SetData(self._path("report"), self._encode(own_report), report.stat.version),
+            Create(self._lease_path, self._encode(self._lease), ephemeral=True),
+        ]
+
+    def _check_still_newest(self, attempt: Znode) -> None:
+        if attempt.stat.version != self._assignment.attempt:
+            raise LeaseLost(f"attempt {self._assignment.attempt} is over: the newest is {attempt.stat.version}")
+
+    def _check_still_reported(self, znode: Znode) -> Report:
+        """Return the report. Raise LeaseLost unless it names this runner's attempt as alive."""
+        try:
+            report = decode(Report, znode.data, where="its report")
+        except (MalformedRecord, NewerSchema) as error:
+            raise LeaseLost(str(error)) from None
+        if (report.attempt, report.nonce) != (self._assignment.attempt, self._assignment.nonce):
+            raise LeaseLost("the report names another runner")
+        if report.dead or report.outcome is not None:
+            raise LeaseLost("the report says that this attempt has ended")
+        return report
+
+    def _use(self, client: Client, report: Report, *, lease_version: int, report_version: int) -> None:
+        self._client = client
+        self._version = lease_version
+        self._report, self._report_version, self._possible_failsafe_nodes = report, report_version, ()
 
     async def _owns_lease(self) -> bool:
         """Return True if the lease exists and belongs to this session. Sync first: the reply to a write may have been lost."""
@@ -153,24 +232,26 @@ class LeaseHolder:
         failsafe: tuple[NodeId, ...],
         note: str = "",
         proven: bool = False,
+        isolation: str = "",
     ) -> bool:
         """Write the lease, and the report if it has changed. Return False if another write interfered: try again later.
 
         Raises LeaseLost, and the errors of the client.
         """
         own = self._assignment
-        lease = Lease(own.attempt, own.node, own.nonce, own.runner_pid, driver_pid, progress, note)
-        operations: list[Operation] = [SetData(self._lease_path, encode(lease), self._version)]
+        lease = Lease(own.attempt, own.node, own.nonce, own.runner_pid, driver_pid, progress, note, isolation)
+        operations: list[Operation] = [SetData(self._lease_path, self._encode(lease), self._version)]
         assert self._report is not None, "the lease was taken"
         report = replace(self._report, failsafe=failsafe, note=note, proven=proven)
         if _batch_of(report.progress) is None and _batch_of(progress) is not None:
             report = replace(report, progress=progress)
         if report != self._report:
-            operations.append(SetData(self._path("report"), encode(report), self._report_version))
+            operations.append(SetData(self._path("report"), self._encode(report), self._report_version))
             self._possible_failsafe_nodes = tuple({*self._possible_failsafe_nodes, *failsafe})
         outcome = await self._client.commit(operations)
         if isinstance(outcome, Committed):
             self._possible_failsafe_nodes = ()
+            self._lease = lease
             self._version = _version(outcome.results[0])
             if len(operations) > 1:
                 self._report, self._report_version = report, _version(outcome.results[1])
@@ -200,7 +281,7 @@ class LeaseHolder:
         known = self._report.progress if _batch_of(progress) is None else progress
         report = replace(self._report, outcome=outcome, progress=known, dead=True, proven=proven)
         result = await self._client.commit(
-            [Delete(self._lease_path, self._version), SetData(self._path("report"), encode(report), self._report_version)]
+            [Delete(self._lease_path, self._version), SetData(self._path("report"), self._encode(report), self._report_version)]
         )
         if not isinstance(result, Committed):
             raise result.error

@@ -3,6 +3,7 @@
 A storage is one location that all nodes share: a directory, or a store that pyarrow reaches (S3, GCS, HDFS, Azure).
 - `Storage` stores files under their SHA-256.
 - `Claims` records in a checkpoint which job owns it and which attempts have used it.
+- `LocationClaims` does the same for a checkpoint location that a script names, and that an ended job leaves to the next one.
 - `Checkpoints` reads a checkpoint, finds damage and repairs it.
 
 A directory needs only the standard library. pyarrow is large and its calls can hang, so the caller never loads it: each call
@@ -23,6 +24,7 @@ from holdfast.storage.checkpoint_access import Checkpoints, examine_file_sink
 from holdfast.storage.claim_book import KAFKA_CHOICE_FILE, KAFKA_LAST_KNOWN_FILE, KAFKA_PARK_FINDINGS_FILE, CheckpointClaim
 from holdfast.storage.claims import Claims
 from holdfast.storage.location import check_location, checkpoint_location, spark_checkpoint_uri, spark_conf
+from holdfast.storage.location_claims import LocationClaims, LocationOwner
 from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
     "Checkpoints",
     "Claims",
     "ForeignCheckpoint",
+    "LocationClaims",
+    "LocationOwner",
     "Storage",
     "check_location",
     "checkpoint_location",

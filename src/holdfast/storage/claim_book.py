@@ -81,7 +81,7 @@ class ClaimBook:
         the later of two creators sees the claim of the earlier one, so at most one of them succeeds.
         """
         claim = CheckpointClaim(**fields)
-        name = _claim_name(claim.attempt)
+        name = name_claim(claim.attempt)
         with self._open(True) as folder:
             exists = self._check(folder, claim) or folder.create(name, codec.encode(claim)) or self._check(folder, claim)
             if not exists:
@@ -114,7 +114,7 @@ class ClaimBook:
         content = base64.b64decode(data)
         if len(content) > RECORD_BYTES_MAX:
             raise Refused(f"the outcome is too large: it has {len(content)} bytes, and at most {RECORD_BYTES_MAX} are allowed")
-        with self._open(True) as folder, folder.open_writer(_outcome_name(attempt)) as write:
+        with self._open(True) as folder, folder.open_writer(name_outcome(attempt)) as write:
             write(memoryview(content))
 
     def read_outcome(self, attempt: int) -> dict[str, Any] | None:
@@ -176,33 +176,36 @@ class ClaimBook:
                     f"the checkpoint {self._display_name} belongs to the job {other.job}{cluster}, "
                     f"whose attempt {other.attempt} used it"
                 )
-        if not readable and any(other is _UNREADABLE for other in claims):
+        if not readable and any(other is UNREADABLE_CLAIM for other in claims):
             raise ForeignCheckpoint(
                 f"the owner of the checkpoint {self._display_name} is unknown: none of the claims in its folder {FOLDER} "
                 f"can be read; if the checkpoint belongs to this job, remove them"
             )
 
-    def _read_claim(self, folder: Folder, attempt: int) -> "CheckpointClaim | object":
-        """Return a claim, _EMPTY or _UNREADABLE. Raises Unavailable for a claim with a newer schema."""
-        name = _claim_name(attempt)
+    def _read_claim(self, folder: Folder, attempt: int, *, any_attempt: bool = False) -> "CheckpointClaim | object":
+        """Return a claim, EMPTY_CLAIM or UNREADABLE_CLAIM. Raises Unavailable for a claim with a newer schema.
+
+        `any_attempt` accepts a claim whose attempt number differs from the number in its name.
+        """
+        name = name_claim(attempt)
         where = f"{folder.display_name}/{name}"
         try:
             data = folder.read(name, RECORD_BYTES_MAX)
             if data is None or not data.strip(b"\0"):
-                return _EMPTY
+                return EMPTY_CLAIM
             claim = codec.decode(CheckpointClaim, data, where=where)
         except codec.NewerSchema as error:
             raise Unavailable(str(error)) from error
         except (codec.MalformedRecord, NotAFile) as error:
             self._warn(str(error))
-            return _UNREADABLE
-        if claim.attempt != attempt:
+            return UNREADABLE_CLAIM
+        if claim.attempt != attempt and not any_attempt:
             self._warn(f"{where} is ignored: its content is the claim of attempt {claim.attempt}")
-            return _UNREADABLE
+            return UNREADABLE_CLAIM
         return claim
 
     def _read_outcome(self, folder: Folder, attempt: int) -> dict[str, Any] | None:
-        name = _outcome_name(attempt)
+        name = name_outcome(attempt)
         try:
             data = folder.read(name, RECORD_BYTES_MAX)
             if data is None:
@@ -218,13 +221,14 @@ class ClaimBook:
     def _prune(self, folder: Folder) -> None:
         """Remove old claims, outcomes and leftovers. Failures are ignored: they do not affect the claim."""
         with contextlib.suppress(Unavailable):
-            for pattern, name in ((_CLAIM, _claim_name), (_OUTCOME, _outcome_name)):
+            for pattern, name in ((_CLAIM, name_claim), (_OUTCOME, name_outcome)):
                 for number in _list_numbers(folder, pattern)[:-KEPT_ATTEMPTS]:
                     folder.remove(name(number))
             folder.remove_leftovers(time.time() - LEFTOVER_AGE_S)
 
 
-_EMPTY, _UNREADABLE = object(), object()
+EMPTY_CLAIM, UNREADABLE_CLAIM = object(), object()
+"""Results for a claim file that was never completed, and for one that is malformed."""
 
 
 def _list_numbers(folder: Folder, pattern: re.Pattern[str]) -> list[int]:
@@ -232,11 +236,19 @@ def _list_numbers(folder: Folder, pattern: re.Pattern[str]) -> list[int]:
     return sorted(int(match[1]) for match in matches if match is not None)
 
 
-def _claim_name(attempt: int) -> str:
+def list_claim_numbers(folder: Folder) -> list[int]:
+    return _list_numbers(folder, _CLAIM)
+
+
+def list_outcome_numbers(folder: Folder) -> list[int]:
+    return _list_numbers(folder, _OUTCOME)
+
+
+def name_claim(attempt: int) -> str:
     return f"claim-{_check_attempt(attempt)}"
 
 
-def _outcome_name(attempt: int) -> str:
+def name_outcome(attempt: int) -> str:
     return f"outcome-{_check_attempt(attempt)}"
 
 

@@ -1,8 +1,8 @@
 """Typed calls to the storage services, in this process or in a subprocess.
 
-A service is a class with plain methods: `Blobs`, `ClaimBook` and `Examiner`. A caller passes one of these methods and its
-keyword arguments, so the type checker sees both. Arguments and results consist of JSON values, because a location that
-needs pyarrow is served by a subprocess (see `subprocess_call`).
+A service is a class with plain methods: `Blobs`, `ClaimBook`, `LocationClaimBook` and `CheckpointExaminer`. A caller passes one
+of these methods and its keyword arguments, so the type checker sees both. Arguments and results consist of JSON values, because
+a location that needs pyarrow is served by a subprocess (see `subprocess_call`).
 """
 
 import functools
@@ -18,6 +18,7 @@ from holdfast.storage.filesystem.files import open_files
 from holdfast.storage.filesystem.folder import OpenFolder
 from holdfast.storage.filesystem.local_folder import open_local_folder
 from holdfast.storage.location import Location
+from holdfast.storage.location_claim_book import LocationClaimBook
 
 Warn = Callable[[str], None]
 """Callback for a sentence about a record that could not be read and is ignored."""
@@ -47,6 +48,9 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         ClaimBook.read_metadata,
         ClaimBook.write_metadata,
         ClaimBook.remove_metadata,
+        LocationClaimBook.claim_location,
+        LocationClaimBook.describe_claim,
+        LocationClaimBook.write_location_outcome,
         CheckpointExaminer.examine,
         CheckpointExaminer.examine_sink,
         CheckpointExaminer.read_position,
@@ -114,6 +118,14 @@ def claims_caller(location: Location, *, in_subprocess: bool, stall_timeout_s: f
     return LocalCaller(open_claim_book(location, warn))
 
 
+def location_claims_caller(
+    location: Location, *, in_subprocess: bool, stall_timeout_s: float, warn: Warn
+) -> Caller[LocationClaimBook]:
+    if in_subprocess and not location.is_directory:
+        return SubprocessCaller(location, warn, stall_timeout_s)
+    return LocalCaller(open_location_claim_book(location, warn))
+
+
 def examiner_caller(location: Location, *, in_subprocess: bool, stall_timeout_s: float) -> Caller[CheckpointExaminer]:
     if in_subprocess and not location.is_directory:
         return SubprocessCaller(location, _ignore, stall_timeout_s)
@@ -129,6 +141,10 @@ def open_claim_book(location: Location, warn: Warn) -> ClaimBook:
     return ClaimBook(_opener(location, claim_book.FOLDER, make_root=True), location.display_name, warn)
 
 
+def open_location_claim_book(location: Location, warn: Warn) -> LocationClaimBook:
+    return LocationClaimBook(_opener(location, claim_book.FOLDER, make_root=True), location.display_name, warn)
+
+
 def open_examiner(location: Location) -> CheckpointExaminer:
     return CheckpointExaminer(open_files(location))
 
@@ -140,6 +156,7 @@ def run_operation(name: str, location: Location, arguments: Mapping[str, Any], w
     services: Mapping[str, Callable[[], object]] = {
         Blobs.__name__: lambda: open_blobs(location),
         ClaimBook.__name__: lambda: open_claim_book(location, warn),
+        LocationClaimBook.__name__: lambda: open_location_claim_book(location, warn),
         CheckpointExaminer.__name__: lambda: open_examiner(location),
     }
     return OPERATIONS[name](services[name.partition(".")[0]](), **arguments)

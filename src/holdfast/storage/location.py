@@ -58,6 +58,17 @@ class Location:
             return self.path
         return f"{scheme}://{self.authority}" + (f"/{self.path}" if self.path else "")
 
+    @property
+    def name(self) -> str:
+        """Last segment of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "Location | None":
+        """Location of the folder above, or None for a folder at the root of the file system and for a whole bucket."""
+        path = self.path.rpartition("/")[0]
+        return Location(self.scheme, self.authority, path, self.query) if path else None
+
     def join(self, *names: str) -> "Location":
         """Return the location of a folder below. Raises Refused for a name that is not a single path segment."""
         for name in names:
@@ -108,6 +119,20 @@ def checkpoint_location(spark_uri: str, storage_location: str) -> str:
     if (checkpoint.scheme, checkpoint.authority) != (storage.scheme, storage.authority) or checkpoint.query:
         return str(checkpoint)
     return str(Location(checkpoint.scheme, checkpoint.authority, checkpoint.path, storage.query))
+
+
+def enclosing_folders(location: Location) -> list[Location]:
+    """Return the folders above a location that can be the checkpoint root of a job.
+
+    These are the folder directly above, because a job can choose its root, and each folder in a folder `checkpoints`.
+    """
+    folders = []
+    above = location.parent
+    while above is not None:
+        if above == location.parent or (above.parent is not None and above.parent.name == CHECKPOINTS):
+            folders.append(above)
+        above = above.parent
+    return folders
 
 
 def spark_conf(location: str) -> dict[str, str]:

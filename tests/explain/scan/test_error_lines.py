@@ -303,6 +303,7 @@ def test_errors_are_counted_in_logs_with_very_many_templates(tmp_path: Path) -> 
     assert counts(answer) == (len(FATAL_RECORDS), len(ERROR_RECORDS), 0)
 
 
+@pytest.mark.slow
 def test_compiled_prefilter_finds_the_same_errors_as_plain_code(tmp_path: Path) -> None:
     words = [f"{'a' * (n % 97 + 1)} {'b' * (n // 97 + 1)}" for n in range(3 * error_lines.DATED_TEMPLATES_MAX)]
     levels = ["INFO", "INFO", "ERROR", "WARN", "FATAL"]
@@ -316,6 +317,7 @@ def test_compiled_prefilter_finds_the_same_errors_as_plain_code(tmp_path: Path) 
     assert plain == compiled
 
 
+@pytest.mark.slow
 def test_compiled_and_plain_code_find_the_same_lines() -> None:
     texts = [
         *ERROR_RECORDS.values(),

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from holdfast.explain.scan.templates import FirstRecord, RangeTemplates, Templat
 _HASHES = st.lists(st.sampled_from([0, 1, 2, 3, 1 << 20, (1 << 62) - 1]) | st.integers(0, (1 << 62) - 1), max_size=60)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(_HASHES, st.booleans())
 def test_each_template_is_returned_once_with_first_record_and_count(hashes: list[int], compiled: bool) -> None:

@@ -37,6 +37,7 @@ def test_remote_folder_is_read_recursively(bucket: Bucket) -> None:
     assert files == {"s3://logs/pre/fix/zk1.log", "s3://logs/pre/fix/older/zk2.log.gz"}
 
 
+@pytest.mark.slow
 def test_remote_object_is_read_in_ranges(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     address = bucket.location.replace("pre/fix", "pre/fix/zk1.log")
     whole = scan_files(address)
@@ -45,6 +46,7 @@ def test_remote_object_is_read_in_ranges(bucket: Bucket, monkeypatch: pytest.Mon
     assert scan_files(address) == whole
 
 
+@pytest.mark.slow
 def test_error_about_a_missing_object_does_not_contain_credentials(bucket: Bucket) -> None:
     address = bucket.location.replace("s3://", "s3://someone:s3cret@").replace("pre/fix", "nothing/here")
     with pytest.raises(Refused) as refused:

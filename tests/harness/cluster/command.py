@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kazoo.client import KazooClient
+
 from tests.harness.waiting import wait_until
 
 HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
@@ -36,6 +38,11 @@ class RunningCluster:
     def description(self) -> dict[str, Any]:
         description: dict[str, Any] = json.loads((self.directory / "cluster.json").read_text())
         return description
+
+    def zookeeper_client(self) -> KazooClient:
+        """Return a ZooKeeper client of the cluster's own user. It is not started."""
+        auth = (self.directory / "zookeeper.auth").read_text().strip()
+        return KazooClient(self.description()["connect"], timeout=20, auth_data=[("digest", auth)])
 
     def node(self, id: str) -> dict[str, Any]:
         return next(node for node in self.description()["nodes"] if node["id"] == id)
@@ -68,8 +75,8 @@ class RunningCluster:
 
 
 @contextlib.contextmanager
-def start_cluster(directory: Path, *options: str) -> Iterator[RunningCluster]:
-    answer = holdfast("up", "--dir", str(directory), "--detach", *options)
+def start_cluster(directory: Path, *options: str, command: Sequence[str] = HOLDFAST) -> Iterator[RunningCluster]:
+    answer = holdfast("up", "--dir", str(directory), "--detach", *options, command=command)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     try:
         yield RunningCluster(directory)

@@ -289,3 +289,9 @@ def test_driver_with_a_nonzero_exit_code_is_never_finished(record: Any, code: in
         kernel_killed_for_memory=False,
     )
     assert outcome.ending is not Ending.FINISHED
+
+
+def test_location_of_another_job_is_a_checkpoint_conflict_with_the_runners_own_sentence() -> None:
+    sentence = "the checkpoint /x belongs to the job j1, which is RUNNING: run 'holdfast cancel j1'"
+    record = failed(sentence, condition="HOLDFAST_CHECKPOINT_CLAIMED", exception="")
+    assert classify(exited(1), record) == (Ending.CHECKPOINT_CONFLICT, sentence)

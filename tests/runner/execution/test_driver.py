@@ -10,9 +10,12 @@ from holdfast import log
 from holdfast.clock import SystemClock
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Ending, Outcome, Spec
+from holdfast.runner import process_file
+from holdfast.runner.attempt_layout import PROCESSES_FILE
 from holdfast.runner.execution.driver import LocalDriverExecution
 from holdfast.runner.execution.watchdog_client import WatchdogClient
 from holdfast.runner.lease import AttemptAssignment
+from holdfast.runner.watchdog.pid_namespace import NAMESPACE
 from holdfast.storage import open_storage
 from holdfast.zk.session.connection_settings import ConnectionSettings
 from tests.harness.waiting import wait_until_async
@@ -49,7 +52,14 @@ async def running_attempt(directory: Path) -> AsyncIterator[RunningAttempt]:
     assignment = AttemptAssignment(JobId("j1"), Attempt(1), NodeId("n1"), secrets.token_hex(8))
     logger = log.configure_logging(component="runner")
     execution = LocalDriverExecution(
-        assignment, directory / "attempt", cluster="c", storage=storage, ensemble=NO_ZOOKEEPER, clock=CLOCK, log=logger
+        assignment,
+        directory / "attempt",
+        cluster="c",
+        storage=storage,
+        ensemble=NO_ZOOKEEPER,
+        clock=CLOCK,
+        log=logger,
+        read_phase=lambda _job: None,
     )
     execution.set_deadline(CLOCK.boottime() + LONG_S)
     outcome_task = asyncio.create_task(execution.run_driver(spec, None))
@@ -71,6 +81,17 @@ def test_driver_killed_at_deadline_is_lost_even_if_the_lease_is_confirmed_afterw
             attempt.execution.set_deadline(CLOCK.boottime() + LONG_S)
             outcome = await attempt.outcome()
         assert outcome == Outcome(Ending.LOST, "the lease could not be confirmed before its deadline, so the driver was killed")
+
+    asyncio.run(test())
+
+
+def test_processes_and_isolation_level_are_recorded_before_the_driver_runs(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_attempt(tmp_path) as attempt:
+            assert attempt.execution.isolation == attempt.watchdog.isolation == NAMESPACE
+            recorded = tmp_path / "attempt" / PROCESSES_FILE
+            assert process_file.kill_processes(recorded, timeout_s=TIMEOUT_S)
+            assert await attempt.outcome() == Outcome(Ending.LOST, "the watchdog was killed, and the driver with it")
 
     asyncio.run(test())
 

@@ -194,6 +194,7 @@ def test_process_whose_main_thread_has_ended_counts(tree_processes: MarkedProces
     assert child.wait(20) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_processes_in_permanent_exec_are_never_missed(tree_processes: MarkedProcesses) -> None:
     padding = {f"VARIABLE_{number}": "x" for number in range(2000)}  # makes exec slower
     pids = {tree_processes.start("sh", "-c", RESTLESS, variables={"RESTLESS": RESTLESS, **padding}).pid for _ in range(3)}

@@ -1,6 +1,7 @@
 """Scenarios of job schedules, one function each."""
 
 from collections.abc import Callable
+from random import Random
 
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired
@@ -8,15 +9,19 @@ from holdfast.plan.retention import RetentionPolicy
 from tests.sim.jobs.cluster.drivers import Behaviour, Driver, DriverEnd
 from tests.sim.jobs.cluster.job_node import JobNode
 from tests.sim.jobs.faults.malformed_znodes import ZnodeCorruption
+from tests.sim.jobs.faults.newer_schema import NewerSchemaRecords
+from tests.sim.jobs.faults.targeted_faults import ATTEMPT_ASSIGNED
 from tests.sim.jobs.scenario_run import FAULTS_UNTIL_S, ScenarioRun
 from tests.sim.leadership.agent_node import TICK_S, TIMEOUT_S, TIMING
+from tests.sim.zk.znode_tree import Node
 
+SERVERS_PAUSED = "all servers paused"
 CRASH_RESTART_S_MAX = 4.0
 AGENT_RESTART_S_MAX = 2.0
 MACHINE_LOSS_RESTART_S_MAX = TIMEOUT_S + 2 * TICK_S + TIMING.margin_s + 3.0
 DESIRED_REACHED_BY_S = 26.0
 """Time by which each desired state set before 14 s must be reached; allows for graceful stops and a second fault."""
-ISOLATION_S_MAX = TIMEOUT_S - TIMING.margin_s + TIMING.heartbeat_s + TIMING.kill_s + 0.5
+ISOLATION_S_MAX = TIMEOUT_S + TIMING.heartbeat_s + TIMING.kill_s + 0.5
 """Maximum time from total isolation of all nodes to the death of the last driver."""
 
 # Scenarios with arbitrary faults
@@ -39,8 +44,14 @@ def targeted_faults(run: ScenarioRun) -> None:
 
 
 def lease_faults(run: ScenarioRun) -> None:
-    """Disturb runners around their leases: renewals, the start of the driver, and taking the lease."""
+    """Disturb runners around their leases: renewals, the start of the driver, and taking the lease.
+
+    Nodes do not reach each other in most schedules. Promises would hide a lease that is used for too long.
+    """
     run.submit_jobs(run.random.randrange(1, 3), run.endless_behaviour, 2.0)
+    if run.random.random() < 0.7:
+        for node in run.nodes:
+            run.faults.cut_lan_of(node.name)
     faults = run.faults
     scripts = [
         faults.delay_renewal_reply,
@@ -90,9 +101,10 @@ def failsafe_faults(run: ScenarioRun) -> None:
         [
             run.faults.cut_zookeeper_from_driver,
             run.faults.cut_zookeeper_from_driver,
-            run.faults.cut_zookeeper_from_driver,
+            run.faults.isolate_runner_with_new_session,
             run.faults.return_node_outside_set,
             run.faults.lose_reply_of_set_change,
+            run.faults.join_node_without_promises,
         ]
     )
 
@@ -197,16 +209,54 @@ def zookeeper_outage(run: ScenarioRun) -> None:
     """Invariant 9: a ZooKeeper outage of any length restarts no driver while the nodes see each other."""
     before = run.run_until_healthy()
     zk, length_s = run.world.zk, run.random.uniform(3.0, 40.0)
-    if run.random.random() < 0.7:
+    _disturb_agent_at_outage(run)
+    draw = run.random.random()
+    if draw < 0.4:
         for server in range(3):
             zk.kill(server)
         run.world.run_for(length_s)
         for server in range(3):
             zk.restart(server)
+    elif draw < 0.7:
+        run.faults.fault_names.append(SERVERS_PAUSED)
+        _pause_servers(run, length_s)
     else:
         zk.stall_commits(length_s)
         run.world.run_for(length_s)
     run.check_no_driver_ended(before, f"ZooKeeper was down for {length_s:.1f} s")
+
+
+def _pause_servers(run: ScenarioRun, length_s: float) -> None:
+    """Pause all servers, up to three times. Sessions expire when the servers continue."""
+    zk = run.world.zk
+    for _ in range(run.random.randrange(1, 4)):
+        zk.pause_all()
+        run.world.run_for(length_s)
+        zk.resume_all()
+        if run.random.random() < 0.5:
+            run.world.run_for(run.random.uniform(0.0, 3.0))
+            zk.change_leader()
+        run.world.run_for(run.random.uniform(0.0, 12.0))
+
+
+def _disturb_agent_at_outage(run: ScenarioRun) -> None:
+    """Crash, pause or hang one agent, or crash all agents, around the moment at which the outage begins."""
+    after_s = run.random.uniform(0.0, 2.0)
+    node = run.random.choice(run.nodes)
+    match run.random.randrange(5):
+        case 0:
+            run.faults.fault_names.append("agent crashed at outage")
+            run.world.schedule_at(run.world.now_s + after_s, node.crash)
+        case 1:
+            run.faults.fault_names.append("all agents crashed at outage")
+            for each in run.nodes:
+                run.world.schedule_at(run.world.now_s + after_s, each.crash)
+        case 2:
+            run.faults.fault_names.append("agent suspended at outage")
+            paused_s, hang = run.random.uniform(0.5, 5.0), run.random.random() < 0.5
+            run.world.schedule_at(run.world.now_s + after_s, lambda: run.faults.suspend_agent_for(node, paused_s, hang=hang))
+        case _:
+            pass
 
 
 def total_isolation(run: ScenarioRun) -> None:
@@ -229,8 +279,33 @@ def lease_removal(run: ScenarioRun) -> None:
         run.faults.remove_lease()
 
 
+NEWER_SCHEMA_SHARE = 0.3
+"""Share of the schedules of `malformed_records` in which a later version of Holdfast, instead of a defect, wrote the bytes."""
+
+
+def newer_schema_records(run: ScenarioRun) -> None:
+    """Invariant 21: records of a newer schema stop neither the leader nor the management of other jobs."""
+    before = run.run_until_healthy(count=run.random.randrange(2, 4))
+    victim = run.random.choice(before).job
+    records = NewerSchemaRecords(run.world, victim, run.oracles, run.random)
+    for _ in range(run.random.randrange(1, 4)):
+        run.world.run_for(run.random.uniform(0.0, 3.0))
+        run.faults.fault_names.append(records.write_one())
+        leaders = [node for node in run.nodes if node.is_leading()]
+        if leaders and run.random.random() < 0.5:
+            leaders[0].crash()
+    run.submit_job(run.world.now_s + 0.5, run.endless_behaviour())
+    run.check_no_driver_ended(before, f"a later version wrote records of {victim}")
+    for path in records.changed_paths():
+        run.oracles.report_violation(f"{path} has a newer schema, and a node has changed it")
+
+
 def malformed_records(run: ScenarioRun) -> None:
     """Invariant 21: arbitrary bytes in the znodes of a job harm only that job."""
+    # A separate generator keeps the other schedules of this scenario, whose seeds are recorded, as they are.
+    if Random(f"{run.world.seed}/newer record").random() < NEWER_SCHEMA_SHARE:
+        newer_schema_records(run)
+        return
     before = run.run_until_healthy(count=run.random.randrange(2, 4))
     victim = _choose_victim(run, before)
     corruption = ZnodeCorruption(run.world, victim, run.oracles, run.random)
@@ -242,6 +317,41 @@ def malformed_records(run: ScenarioRun) -> None:
             if leaders:
                 leaders[0].crash()
     run.check_no_driver_ended([driver for driver in before if driver.job != victim], f"the znodes of {victim} were corrupted")
+
+
+def older_copy_restored(run: ScenarioRun) -> None:
+    """Rule 9: restore a copy in which a job is starting, after the job was cancelled. No node may act on the copy."""
+    zk, copies = run.world.zk, list[dict[str, Node]]()
+    zk.hook_after(ATTEMPT_ASSIGNED, lambda _: copies.append(zk.copy_data()))
+    job = run.run_until_healthy(count=1)[0].job
+    run.users.set_desired(run.world.now_s, job, Desired.CANCEL)
+    run.world.run_until(lambda: run.oracles.job_record(job).is_final, within_s=15.0, what="the end of the cancelled job")
+    run.world.run_for(run.random.uniform(0.0, 3.0))
+    run.oracles.older_copy_restored = True
+    run.can_recover = False
+    zk.restore_data(copies[0])
+    for node in run.random.sample(run.nodes, run.random.randrange(1, 4)):
+        run.world.schedule_at(run.world.now_s + run.random.uniform(0.0, 8.0), node.crash)
+    run.world.run_for(3 * TIMEOUT_S)
+    for node in run.nodes:
+        if node.agent is None or "came back older" not in node.agent.status.problem:
+            run.oracles.report_violation(f"{node.name} does not report that ZooKeeper came back older")
+
+
+def stopped_supervision(run: ScenarioRun) -> None:
+    """Stop a runner and its watchdog together. The node ends the attempt, before another attempt starts."""
+    run.until_s = 40.0
+    run.run_until_healthy()
+    run.world.run_for(run.random.uniform(0.0, 4.0))
+    run.run_one_script([run.faults.stop_supervision])
+
+
+def stopped_supervision_and_agent(run: ScenarioRun) -> None:
+    """Stop a runner, its watchdog and the agent of the only node with slots. The node ends the old attempt before the next."""
+    run.until_s = 50.0
+    run.run_until_healthy(count=1)
+    run.world.run_for(run.random.uniform(0.0, 4.0))
+    run.run_one_script([run.faults.stop_supervision_and_agent])
 
 
 def _choose_victim(run: ScenarioRun, before: list[Driver]) -> JobId:
@@ -277,12 +387,20 @@ SCENARIOS: dict[str, Callable[[ScenarioRun], None]] = {
     "darkness": total_isolation,
     "expulsion": lease_removal,
     "garbage": malformed_records,
+    "older copy": older_copy_restored,
+    "stopped": stopped_supervision,
+    "stopped agent": stopped_supervision_and_agent,
 }
 
-SCENARIO_ROTATION = (
-    *("words", "storm", "mishap", "failsafe"),
-    *("handover", "failover", "ending", "garbage"),
-    *("handover", "leader", "lease", "failsafe"),
-    *("outage", "expulsion", "blip", "darkness"),
-)
+
+def _rotate(rare_scenario: str) -> tuple[str, ...]:
+    return (
+        *("words", "storm", "mishap", "failsafe"),
+        *("handover", "failover", "ending", "garbage"),
+        *(rare_scenario, "leader", "lease", "failsafe"),
+        *("outage", "expulsion", "blip", "darkness"),
+    )
+
+
+SCENARIO_ROTATION = (*_rotate("stopped"), *_rotate("older copy"), *_rotate("handover"), *_rotate("stopped agent"))
 """Scenario names, assigned to the seeds in turn."""

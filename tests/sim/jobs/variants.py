@@ -21,9 +21,12 @@ from tests.sim.jobs.broken.leaders import (
     NewLeaderContinuesMargin,
     NewLeaderForgetsBackoff,
     NewLeaderForgetsFailures,
+    NodesAreNotAsked,
     NoFailsafeSet,
     ReleasesInSecondTransaction,
     ResetsAttemptNumber,
+    RestartingNodeIsGone,
+    StopsAtNewerSchema,
     UncheckedDecisions,
     UncheckedReports,
     UnreadableStateIsPending,
@@ -31,28 +34,34 @@ from tests.sim.jobs.broken.leaders import (
 )
 from tests.sim.jobs.broken.nodes import (
     CertifiesBeforeKill,
+    CertifiesWithoutKillingRunner,
     ClosesSessionFirst,
     ExecutesAnyOrder,
     KillsOnlyDriver,
+    LeavesOlderAttempts,
     NoWaitAfterReboot,
+    OrdersBeforeRecognition,
     PipeEndIsDeath,
+    PromiseCountedFromReply,
     RunsAttemptAgain,
-    UnsyncedPromises,
+    VerifiesOncePerSession,
 )
 from tests.sim.jobs.broken.runners import (
     AsksConfirmedSetOnly,
     ChecksLastAttemptOnly,
     ExecutionWithoutDeadline,
     ExecutionWithoutStartCheck,
-    FirstWriteTrusted,
     IgnoresOutcomes,
     KillsWhenSuspended,
     LateStartIsJobFailure,
     MajorityOfPromises,
-    PromiseFromReply,
+    NewSessionAsConfirmation,
     PromiseWithoutMargin,
     ReadAsHeartbeat,
     ReportsWithoutLease,
+    RetakesAfterDeadline,
+    RetakesWithoutAttemptCheck,
+    RetakesWithoutReportWrite,
     RunnerDeadlineFromReply,
 )
 from tests.sim.jobs.cluster.job_node import Components
@@ -155,6 +164,30 @@ VARIANTS = {
         "TransactionRules._check_lease_taken",
         Components(order_executor=RunsAttemptAgain, runner_connect=skipping_checks("/report", HidesReports)),
     ),
+    "lease taken again without attempt check": Variant(
+        "Rule 3: taking the lease again checks `attempt`.",
+        "TransactionRules._check_lease_taken",
+        Components(runner=RetakesWithoutAttemptCheck),
+        scenarios=("failsafe",),
+    ),
+    "lease taken again without report": Variant(
+        "Rules 3 and 4: taking the lease again writes `report`, so that decisions from the missing lease conflict.",
+        "TransactionRules._check_lease_taken",
+        Components(runner=RetakesWithoutReportWrite),
+        scenarios=("failsafe", "outage"),
+    ),
+    "lease taken again after the deadline": Variant(
+        "A runner whose session has ended keeps its driver only while promises are in force.",
+        "JobOracles._check_lease_or_promises",
+        Components(runner=RetakesAfterDeadline),
+        scenarios=("failsafe", "storm", "handover"),
+    ),
+    "new session taken for a confirmation": Variant(
+        "After the end of a session, only promises and writes of the session that holds the lease extend the deadline.",
+        "JobOracles._check_lease_or_promises",
+        Components(runner=NewSessionAsConfirmation),
+        scenarios=("failsafe",),
+    ),
     # Rule 4: reports
     "missing lease without report check": Variant(
         "Rule 4: a leader that decides from a missing lease also checks the version of `report`.",
@@ -179,6 +212,30 @@ VARIANTS = {
         "TransactionRules._check_previous_attempt_dead",
         Components(leader=leader_with_observer(NewLeaderContinuesMargin), observer=NewLeaderContinuesMargin),
         scenarios=("leader",),
+    ),
+    "registered node not asked": Variant(
+        "Rule 5: while the node of the last attempt is registered, only its certificate proves the death of the attempt.",
+        "TransactionRules._check_previous_attempt_dead",
+        Components(leader=leader_with_observer(NodesAreNotAsked), observer=NodesAreNotAsked),
+        scenarios=("stopped",),
+    ),
+    "restarting node taken for gone": Variant(
+        "Rule 5: without a certificate, the node must have been gone for a margin.",
+        "invariant 1, JobOracles._check_overlap",
+        Components(leader=leader_with_observer(RestartingNodeIsGone), observer=RestartingNodeIsGone),
+        scenarios=("stopped",),
+    ),
+    "attempt certified without ending it": Variant(
+        "A node that is asked to end an attempt kills all its processes before it certifies the death.",
+        "TransactionRules._check_report",
+        Components(order_executor=CertifiesWithoutKillingRunner),
+        scenarios=("stopped",),
+    ),
+    "older attempt left running before spawn": Variant(
+        "A node ends the older attempts of a job before it starts the next one.",
+        "invariant 1, JobOracles._check_overlap",
+        Components(order_executor=LeavesOlderAttempts),
+        scenarios=("stopped agent",),
     ),
     # Rule 6: outcomes in the checkpoint
     "checkpoint outcomes not read": Variant(
@@ -223,6 +280,25 @@ VARIANTS = {
         "TransactionRules._check_commit",
         Components(leader=ResetsAttemptNumber),
         scenarios=("garbage",),
+    ),
+    "newer schema stops the leader": Variant(
+        "Rule 8: a record of a newer schema concerns one job.",
+        "invariant 20, JobOracles.unhealthy_jobs",
+        Components(leader=StopsAtNewerSchema),
+        scenarios=("garbage",),
+    ),
+    # Rule 9: an older ZooKeeper
+    "orders before recognition": Variant(
+        "Rule 9: a node follows orders and certifies deaths only after it has verified the cluster.",
+        "invariant 24, JobOracles._check_runner_start",
+        Components(agent=OrdersBeforeRecognition),
+        scenarios=("older copy",),
+    ),
+    "cluster verified once per session": Variant(
+        "Rule 9: a node verifies the cluster again on each connection.",
+        "TransactionRules._check_commit",
+        Components(agent=VerifiesOncePerSession),
+        scenarios=("older copy",),
     ),
     # Orders and death certificates
     "order followed without state": Variant(
@@ -274,12 +350,6 @@ VARIANTS = {
         scenarios=("lease",),
         check_recovery=False,
     ),
-    "first write after a pause trusted": Variant(
-        "The first write after a long silence does not prove that the session stays alive.",
-        "JobOracles._check_lease_or_promises",
-        Components(runner=FirstWriteTrusted),
-        scenarios=("lease",),
-    ),
     "lost connection taken for lost lease": Variant(
         "G1: losing the connection alone changes nothing.",
         "ScenarioRun.check_no_driver_ended",
@@ -302,7 +372,7 @@ VARIANTS = {
     "promise not synced to disk": Variant(
         "A promise is synced to disk before it is answered.",
         "JobOracles._check_lease_or_promises",
-        Components(promises=UnsyncedPromises),
+        Components(promises_fsync=False),
         scenarios=("failsafe",),
     ),
     "no wait after reboot": Variant(
@@ -314,7 +384,8 @@ VARIANTS = {
     "promise counted from the reply": Variant(
         "A promise counts from the time at which the request was sent.",
         "JobOracles._check_lease_or_promises",
-        Components(runner=PromiseFromReply),
+        # The margin alone would hide the error.
+        Components(exchange=PromiseCountedFromReply, runner=PromiseWithoutMargin),
         scenarios=("failsafe",),
     ),
     "promise used without margin": Variant(

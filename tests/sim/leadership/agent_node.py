@@ -24,6 +24,7 @@ class SimLastSeen:
 
     def __init__(self) -> None:
         self.watermark: ClusterWatermark | None = None
+        self.write_problem = ""
 
     def latest(self) -> ClusterWatermark | None:
         return self.watermark
@@ -75,7 +76,9 @@ class SimNode:
         agent = self.agent = self._agent_class(
             NodeSettings(
                 node=NodeId(self.name),
-                record=NodeRecord(slots=self.slots, address=self.address, version="sim", newest_schema=SCHEMA),
+                record=NodeRecord(
+                    slots=self.slots, address=self.address, version="sim", newest_schema=SCHEMA, ends_attempts=True
+                ),
                 paths=PATHS,
                 timing=self.timing,
             ),

@@ -22,6 +22,7 @@ from holdfast.zk.session.client import (
     Znode,
 )
 from holdfast.zk.session.timing import Timing
+from holdfast.zk.session.verified_client import VerifiedClient
 from tests.sim.leadership.agent_node import PATHS, TIMING
 
 
@@ -139,7 +140,7 @@ class ConfirmBeforeWriting(Agent):
 class JoinWithoutChecking(Agent):
     """Agent that creates its contender again if the reply was lost."""
 
-    async def _join_and_lead(self, client: Client, membership: Any, election: Election) -> None:
+    async def _join_and_lead(self, client: VerifiedClient, membership: Any, election: Election) -> None:
         election.join = _join_without_lookup(election)  # type: ignore[method-assign]
         await super()._join_and_lead(client, membership, election)
 

@@ -70,6 +70,7 @@ class SimClient:
         self._fired: set[str] = set()
         self._outstanding: deque[Request] = deque()
         self._connection: Connection | None = None
+        self._connection_count = 0
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self._transport = ClientTransport(options.ensemble, options.process, self, options.timeout_s, options.resume)
 
@@ -92,6 +93,10 @@ class SimClient:
     @property
     def connection_problem(self) -> str:
         return "" if self._state is ConnectionState.CONNECTED else "no server answers"
+
+    @property
+    def connection_count(self) -> int:
+        return self._connection_count
 
     @property
     def server(self) -> int | None:
@@ -206,6 +211,7 @@ class SimClient:
         if self._state is ConnectionState.ENDED:
             return
         self._connection = connection
+        self._connection_count += 1
         self._session = connection.session.identity
         self._timeout_s = connection.session.timeout_s
         self._set_state(ConnectionState.CONNECTED)

@@ -5,7 +5,7 @@ come from the seed.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.zk.session.client import Create, Delete, Operation, SessionId, SetData
@@ -17,7 +17,7 @@ from tests.sim.zk.quorum import Quorum
 from tests.sim.zk.requests import RequestKind, Transaction, TransactionHook, TransactionMatch
 from tests.sim.zk.server import Server
 from tests.sim.zk.session_tracker import Session, SessionTracker
-from tests.sim.zk.znode_tree import Tree, parent_path_of
+from tests.sim.zk.znode_tree import Node, Tree, parent_path_of
 
 if TYPE_CHECKING:
     from tests.sim.zk.client_transport import ClientTransport
@@ -74,6 +74,16 @@ class Ensemble:
         self._record_fault("resume", server)
         self.quorum.resume(server)
 
+    def pause_all(self) -> None:
+        """Stop all servers like SIGSTOP. No server measures time until `resume_all`."""
+        for server in self.servers:
+            self.pause(server.index)
+
+    def resume_all(self) -> None:
+        """Continue all servers at the same moment. Sessions that were silent for their timeout expire immediately."""
+        self._record_fault("resume all")
+        self.quorum.resume_all()
+
     def cut(self, server: int) -> None:
         """Cut a server off from its peers, but not from its clients."""
         self._record_fault("cut", server)
@@ -91,6 +101,19 @@ class Ensemble:
         """Stall the disks: nothing is committed for this time. Reads and pings continue."""
         self._record_fault("stall", seconds)
         self.pipeline.stall(seconds)
+
+    def copy_data(self) -> dict[str, Node]:
+        """Return a copy of all znodes, as an operator copies the data directories."""
+        return dict(self.tree.nodes)
+
+    def restore_data(self, nodes: Mapping[str, Node]) -> None:
+        """Stop all servers, replace their data by the copy, and start them again."""
+        for server in range(len(self.servers)):
+            self.kill(server)
+        self._record_fault("restore")
+        self.tree.restore(nodes, open_sessions=self.sessions.by_id)
+        for server in range(len(self.servers)):
+            self.restart(server)
 
     def drop_connections(self) -> None:
         """Make every server close all client connections. Sessions stay alive."""

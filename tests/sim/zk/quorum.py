@@ -95,6 +95,26 @@ class Quorum:
         for callback, args in deferred:
             callback(*args)
 
+    def resume_all(self) -> None:
+        """Continue all servers at the same moment, before any of them notices that time has passed.
+
+        The leader expires every session that was silent for longer than its timeout. The clients' requests come later.
+        """
+        with _FaultScope(self):
+            for server in self.servers:
+                server.out_of_contact_since_s = self._loop.time()
+                server.paused = False
+            for server in self.servers:
+                self._mark_in_contact(server)
+                for connection in server.connections:
+                    connection.pings.ping_at(self._loop.time())
+            self.reassess()
+            self._ensemble.sessions.expire_overdue()
+        for server in self.servers:
+            deferred, server.deferred = server.deferred, []
+            for callback, args in deferred:
+                callback(*args)
+
     def cut(self, index: int) -> None:
         """Cut a server off from its peers. Its clients keep reading its last known state."""
         server = self.servers[index]
@@ -127,6 +147,9 @@ class Quorum:
     def reassess(self) -> None:
         """Re-evaluate leadership after a change: commits may stop, a term may end, or an election may start."""
         leader = self.leader
+        if not any(server.running for server in self.servers) and any(server.paused for server in self.servers):
+            self.can_commit, self._term_end_token = False, 0
+            return  # no server notices anything until one continues
         following = sum(server.in_contact and server.term == self._term for server in self.servers)
         self.can_commit = leader is not None and leader.in_contact and following >= self.majority
         if leader is not None:

@@ -85,6 +85,12 @@ class SessionTracker:
             if not session.check_scheduled:
                 self._schedule_check(session)
 
+    def expire_overdue(self) -> None:
+        """End every session whose time is over, before its client can be heard again."""
+        for session in list(self.by_id.values()):
+            if self.expiry_s(session) <= self._loop.time():
+                self._ensemble.submit_session_end(session, "it expired")
+
     def _schedule_check(self, session: Session) -> None:
         session.check_scheduled = True
         self._loop.schedule_at(max(self.expiry_s(session), self._loop.time()), self._check_expiry, session)

@@ -4,7 +4,7 @@ Only the leader's tree exists. Each change stores the previous znodes, so a lagg
 it has not applied, without a copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError, Refused
@@ -97,6 +97,18 @@ class Tree:
             self._remove(path, change)
         self.zxid = change.zxid
         return paths, change
+
+    def restore(self, nodes: Mapping[str, Node], *, open_sessions: Collection[int]) -> None:
+        """Replace all znodes by a copy. Ephemeral znodes of sessions that have ended are dropped; the zxid still grows."""
+        self.zxid += 1 << 32
+        self.nodes = dict(nodes)
+        self.ephemerals = {}
+        for path, node in nodes.items():
+            owner = node.znode.stat.ephemeral_owner
+            if owner in open_sessions:
+                self.ephemerals.setdefault(owner, {})[path] = None
+            elif owner:
+                self._remove(path, Change(self.zxid))
 
     def _update_ephemeral_owners(self, change: Change) -> None:
         self.zxid = change.zxid

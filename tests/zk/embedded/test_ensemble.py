@@ -40,6 +40,7 @@ def kazoo_client(connect: str) -> Iterator[KazooClient]:
         client.close()
 
 
+@pytest.mark.slow
 def test_three_servers_elect_one_leader(repaired_ensemble: EmbeddedEnsemble) -> None:
     modes = [server.health().mode for server in repaired_ensemble.servers]
     assert sorted(modes) == ["follower", "follower", "leader"]

@@ -11,6 +11,8 @@ import trustme
 from holdfast.errors import Refused
 from holdfast.zk.embedded import EmbeddedEnsemble, Ports, ServerSettings, ServerTls, ZooKeeperServer
 from holdfast.zk.embedded.ports import LOOPBACK
+from holdfast.zk.session.connection_settings import ConnectionSettings, Tls
+from holdfast.zk.session.direct_reader import read_directly
 from holdfast.zk.session.server_health import read_health, send_four_letter_word
 
 with warnings.catch_warnings():
@@ -52,6 +54,11 @@ def test_server_accepts_only_clients_with_a_trusted_certificate(tmp_path: Path) 
             assert health.mode == "unreachable"
             assert "TLS failed" in health.problems[0]
         assert f"127.0.0.1:{port}" == ensemble.connect_string
+
+        member_key = write_key_store(authority.issue_cert("member"), tmp_path / "member key.pem")
+        tls = Tls(trust_store, certificate=member_key)
+        members_settings = ConnectionSettings(((LOOPBACK, port),), tls=tls)
+        assert read_directly(members_settings, lambda reader: reader.exists("/")) is not None
     finally:
         ensemble.stop()
 

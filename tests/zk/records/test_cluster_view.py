@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.model.cluster_records import EpochRecord, NodeRecord
-from holdfast.model.codec import NewerSchema, encode
+from holdfast.model.cluster_records import NodeRecord
+from holdfast.model.codec import encode
+from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import NodeId
 from holdfast.zk.records.cluster_view import ClusterView, read_cluster
 from holdfast.zk.records.paths import Paths
@@ -49,9 +50,11 @@ def test_cluster_with_a_malformed_epoch_record_has_an_epoch_and_no_leader(data: 
     assert (view.leader, view.epoch) == (None, 12)
 
 
-def test_reading_a_cluster_of_a_newer_schema_raises() -> None:
-    with pytest.raises(NewerSchema):
-        read_view(cluster(b'{"schema":2}'))
+def test_epoch_record_of_a_newer_schema_is_reported_and_the_nodes_are_listed() -> None:
+    view = read_view(cluster(b'{"schema":2}').put(PATHS.node(NodeId("n1")), encode(NODE), owner=OWNER))
+    assert (view.leader, view.epoch, view.nodes) == (None, 12, (("n1", NODE),))
+    (problem,) = view.problems
+    assert problem.startswith("/holdfast/blue/epoch was written by a later Holdfast (schema 2)")
 
 
 def test_nodes_are_listed_by_name_with_their_records() -> None:

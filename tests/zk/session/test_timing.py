@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.zk.session.timing import Confirmation, Timing
+from holdfast.zk.session.timing import Confirmation, SteadyContact, Timing
 
 TIMING = Timing(heartbeat_s=1, tick_s=2, sync_limit=5, kill_s=1, margin_s=5)
 T_S = 15.0
@@ -154,3 +154,14 @@ def test_shorter_timeout_after_a_reconnection_shortens_the_deadline() -> None:
     confirmation.confirm(sent_at=10, answered_at=10, timeout_s=T_S)
     confirmation.confirm(sent_at=11, answered_at=11, timeout_s=8.0)
     assert holds_until(confirmation, 11 + 8.0 - TIMING.margin_s)
+
+
+def test_contact_is_undisturbed_since_the_first_contact_after_the_last_gap() -> None:
+    contact = SteadyContact(gap_s_max=4.0)
+    assert contact.undisturbed_since(9.0) == 9.0, "a new agent has had no contact yet"
+    for at in (10.0, 13.0, 17.0):
+        contact.record(at)
+    assert contact.undisturbed_since(18.0) == 10.0
+    assert contact.undisturbed_since(21.5) == 21.5, "the contact is interrupted"
+    contact.record(22.0)
+    assert contact.undisturbed_since(23.0) == 22.0

@@ -7,6 +7,7 @@ import click
 
 from holdfast.cli.options import connect_cluster, json_option, target_options
 from holdfast.cli.render.json_output import print_json
+from holdfast.cli.render.sanitize import sanitize
 
 if TYPE_CHECKING:
     from holdfast.client import ClusterStatus
@@ -35,7 +36,13 @@ def _as_json(status: "ClusterStatus") -> dict[str, Any]:
         "leader": view.leader if view is not None else None,
         "epoch": view.epoch if view is not None else None,
         "nodes": [
-            {"id": id, "slots": record.slots, "slots_used": used.get(id, 0), "api": record.address}
+            {
+                "id": id,
+                "slots": record.slots,
+                "slots_used": used.get(id, 0),
+                "api": record.address,
+                "health": record.health,
+            }
             for id, record in (view.nodes if view is not None else ())
         ],
         "zookeeper": [
@@ -61,9 +68,11 @@ def _print(status: "ClusterStatus") -> None:
     if view is not None:
         leader = f"[bold green]{escape(view.leader)}[/] leads" if view.leader is not None else "[bold red]no leader[/]"
         console.print(f"{leader}, epoch {view.epoch}")
-        nodes = Table("node", "slots", "used", "address", "version", box=None, header_style="dim")
+        nodes = Table("node", "slots", "used", "address", "version", "health", box=None, header_style="dim")
         for id, record in view.nodes:
-            nodes.add_row(escape(id), str(record.slots), str(used.get(id, 0)), escape(record.address), escape(record.version))
+            node_health = f"[red]{escape(sanitize(record.health))}[/]" if record.health else "[green]healthy[/]"
+            used_slots, address, version = str(used.get(id, 0)), escape(record.address), escape(record.version)
+            nodes.add_row(escape(id), str(record.slots), used_slots, address, version, node_health)
         console.print(nodes)
     servers = Table("zookeeper", "mode", "latency max", "fsync max", "problems", box=None, header_style="dim")
     for health in status.zookeeper:

@@ -28,7 +28,7 @@ def node(config_path: Path, accept_zookeeper: bool) -> None:
     """Run one node of a cluster in the foreground."""
     settings = config.load_config(config_path)
     try:
-        settings.directory.mkdir(parents=True, exist_ok=True)
+        settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(f"cannot use the directory {settings.directory}: {error.strerror}") from error
     agent = [sys.executable, "-P", "-m", "holdfast.cli.agent_main", str(config_path.absolute())]

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pwd
 import signal
 import subprocess
 import sys
@@ -18,7 +17,9 @@ from holdfast.cli.options import DirectoryPath
 from holdfast.client.connection.target import resolve_directory
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.local.directory_layout import DirectoryLayout
+from holdfast.local.file_owner import file_owner
 from holdfast.local.local_cluster import READY_TIMEOUT_S, LocalCluster, LocalClusterOptions, lock_directory, read_supervisor
+from holdfast.local.private_files import create_private_directory
 
 TEND_S = 0.1
 DOWN_S = 60.0
@@ -29,7 +30,7 @@ directory_option = click.option(
     "--dir",
     "directory",
     metavar="DIR",
-    type=DirectoryPath(path_type=Path),
+    type=DirectoryPath(path_type=Path, readable=False),
     help="Directory of the cluster (default: HOLDFAST_DIR or ~/.holdfast).",
 )
 
@@ -113,7 +114,8 @@ def _say(sentence: str) -> None:
 def _detach(layout: DirectoryLayout) -> None:
     """Run the same command without --detach in a new process session, and wait until the cluster is ready."""
     try:
-        layout.directory.mkdir(parents=True, exist_ok=True)
+        create_private_directory(layout)
+        layout.log.touch(mode=0o600)
         log = layout.log.open("ab", buffering=0)
         # A full disk is noticed here: the new process could not even log its error.
         log.write(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S%z} holdfast up --dir {layout.directory}\n".encode())
@@ -196,8 +198,9 @@ def down(directory: Path | None) -> None:
     try:
         was_running = process.send_signal(signal.SIGTERM)
     except PermissionError:
+        owner = file_owner(Path("/proc") / str(process.pid))
         raise Refused(
-            f"the cluster in {layout.directory} belongs to user {_owner(process.pid)}: only this user and root can stop it"
+            f"the cluster in {layout.directory} belongs to user {owner}: only this user and root can stop it"
         ) from None
     if not was_running:
         click.echo(f"no cluster is running in {layout.directory}")
@@ -208,15 +211,3 @@ def down(directory: Path | None) -> None:
             raise Unavailable(f"the cluster in {layout.directory} (pid {process.pid}) did not stop within {DOWN_S:g} s")
         time.sleep(TEND_S)
     click.echo(f"the cluster in {layout.directory} is stopped")
-
-
-def _owner(pid: int) -> str:
-    """Return the name of the user who runs a process, or the number if the user has no name."""
-    try:
-        uid = Path(f"/proc/{pid}").stat().st_uid
-    except OSError:
-        return "unknown"
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -119,6 +119,8 @@ def _facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
     if job.lease is not None:
         driver = f"driver pid {job.lease.driver_pid}" if job.lease.driver_pid is not None else "driver not started yet"
         facts.append(("processes", f"on {job.lease.node}: {driver}, runner pid {job.lease.runner_pid}"))
+        if job.lease.isolation:
+            facts.append(("isolation", job.lease.isolation))
     elif job.report is not None and job.report.outcome is not None:
         outcome = job.report.outcome
         ended = f"attempt {job.report.attempt} on {job.report.node} {outcome.ending}: {outcome.reason}"

@@ -78,6 +78,8 @@ def shorten(text: str, width: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
+    """Column of a table."""
+
     header: str
     cells: Sequence[Cell | str]
     right: bool = False

@@ -63,7 +63,7 @@ async def _close(client: Client) -> None:
             await client.close()
 
 
-def read_with_retry(target: Target, query: Callable[[Client], Awaitable[Result]]) -> Result:
+def read_over_kazoo(target: Target, query: Callable[[Client], Awaitable[Result]]) -> Result:
     """Run a read-only query in its own session. Repeat it if the connection is lost; raise Unavailable after `CONNECT_S`."""
 
     async def run() -> Result:

@@ -1,16 +1,16 @@
 """Location of the cluster's storage, as the nodes recorded it in ZooKeeper."""
 
-from holdfast.client.connection.session import read_with_retry
+from holdfast.client.connection.read import read_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.errors import Refused
-from holdfast.zk.session.client import Client
 from holdfast.zk.session.missing_znode import none_if_missing
+from holdfast.zk.session.reader import Reader
 
 
 def read_storage_location(target: Target) -> str:
     """Return the storage's directory or URI. Raise Refused if no node has recorded one yet."""
 
-    async def query(client: Client) -> str:
+    async def query(client: Reader) -> str:
         paths = target.paths
         znode = await none_if_missing(client.get(paths.storage))
         if znode is None:

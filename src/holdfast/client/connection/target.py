@@ -8,7 +8,7 @@ from holdfast.errors import Refused
 from holdfast.local.directory_layout import DirectoryLayout
 from holdfast.model.identifiers import is_valid_name
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.session.connection_settings import ConnectionSettings, parse_connect_string
+from holdfast.zk.session.connection_settings import ConnectionSettings, parse_connect_string, read_auth_file
 
 DEFAULT_DIRECTORY = Path("~/.holdfast")
 DEFAULT_CONFIG = Path("holdfast.toml")
@@ -75,7 +75,9 @@ def _local(directory: Path) -> Target:
     description = DirectoryLayout(directory).read_description()
     hosts, chroot = parse_connect_string(description.connect)
     servers = tuple((id, host, port) for id, (host, port) in zip(description.zookeepers, hosts, strict=True))
-    return Target(ConnectionSettings(hosts, chroot, session_timeout_s=10), description.cluster, servers, directory)
+    digest = read_auth_file(directory / description.auth_file) if description.auth_file is not None else None
+    zookeeper = ConnectionSettings(hosts, chroot, session_timeout_s=10, digest=digest)
+    return Target(zookeeper, description.cluster, servers, directory)
 
 
 def _remote(connect: str, cluster_name: str | None) -> Target:
@@ -85,7 +87,8 @@ def _remote(connect: str, cluster_name: str | None) -> Target:
     name = cluster_name or os.environ.get("HOLDFAST_CLUSTER") or "default"
     if not is_valid_name(name):
         raise Refused(f"'{name}' cannot be the name of a cluster: use 1 to 64 letters, digits, '.', '_' or '-'")
-    return _named(name, ConnectionSettings(hosts, chroot))
+    auth_file = os.environ.get("HOLDFAST_AUTH_FILE")
+    return _named(name, ConnectionSettings(hosts, chroot, digest=read_auth_file(Path(auth_file)) if auth_file else None))
 
 
 def _named(cluster: str, ensemble: ConnectionSettings) -> Target:

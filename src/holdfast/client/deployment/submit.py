@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from holdfast.client.callbacks import Callbacks
 from holdfast.client.connection.identity import current_user
+from holdfast.client.connection.read import read_with_retry
 from holdfast.client.connection.retry import run_with_retry
-from holdfast.client.connection.session import read_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.client.deployment.job_request import JobRequest
 from holdfast.client.deployment.restore import Restore
@@ -20,7 +20,7 @@ from holdfast.zk.records.cluster_view import read_cluster
 from holdfast.zk.records.job_reader import read_job
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.stored_job import StoredJob
-from holdfast.zk.session.client import Client
+from holdfast.zk.session.client import Client, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _record(target: Target, spec: Spec, new_id: JobId, request_id: str, restore:
 def _was_submitted(target: Target, spec: Spec, request_id: str) -> bool:
     """Return True if an earlier call submitted the job, so that nothing may be stopped or copied again."""
 
-    async def query(client: Client) -> JobId | None:
+    async def query(client: Reader) -> JobId | None:
         return await submission.find_submitted_job(client, target.paths, spec, request_id)
 
     return read_with_retry(target, query) is not None

@@ -56,18 +56,41 @@ Decide = Callable[[StoredJob], ControlDecision]
 
 
 def control_job(target: Target, text: str, decide: Decide) -> ControlResult:
-    """Find a job, decide about it and write the decision. Raise Refused if the job does not allow it."""
+    """Find a job, decide about it and write the decision.
 
-    async def operation(client: Client) -> ControlResult:
-        job = await find_job(client, target.paths, text)
-        decision = decide(job)
+    Raise Refused if the job does not allow it, and OutcomeUnknown if the reply to the write was lost.
+    """
+    return run_with_retry(target, ControlRequest(target.paths, text, decide).run, repeatable=False)
+
+
+class ControlRequest:
+    """Request about one job, which is decided and written once, even if a lost connection causes several runs.
+
+    Deciding again after the write would judge the request by its own effect: a cancel would find the job cancelled.
+    """
+
+    def __init__(self, paths: Paths, text: str, decide: Decide) -> None:
+        self._paths = paths
+        self._text = text
+        self._decide = decide
+        self._written: tuple[StoredJob, ControlDecision] | None = None
+
+    async def run(self, client: Client) -> ControlResult:
+        """Write the decision unless an earlier run has done so, and return the result."""
+        if self._written is None:
+            self._written = await self._write(client)
+        job, decision = self._written
         if decision.desired is not None:
-            await set_desired(client, target.paths, job.id, decision.desired, repeat=decision.repeat, force=decision.force)
-            await _refuse_if_ended(client, target.paths, job.id, decision.desired)
-        has_leader = (await read_cluster(client, target.paths)).leader is not None
+            await _refuse_if_ended(client, self._paths, job.id, decision.desired)
+        has_leader = (await read_cluster(client, self._paths)).leader is not None
         return ControlResult(job, decision.effect, decision.desired is not None, has_leader, decision.condition)
 
-    return run_with_retry(target, operation, repeatable=False)
+    async def _write(self, client: Client) -> tuple[StoredJob, ControlDecision]:
+        job = await find_job(client, self._paths, self._text)
+        decision = self._decide(job)
+        if decision.desired is not None:
+            await set_desired(client, self._paths, job.id, decision.desired, repeat=decision.repeat, force=decision.force)
+        return job, decision
 
 
 async def _refuse_if_ended(client: Client, paths: Paths, id: JobId, desired: Desired) -> None:

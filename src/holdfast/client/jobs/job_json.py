@@ -22,6 +22,7 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         "restarts": job.restarts,
         "node": job.node,
         "driver_pid": job.lease.driver_pid if job.lease is not None else None,
+        "isolation": (job.lease.isolation or None) if job.lease is not None else None,
         "progress": {
             "batch_id": progress.batch_id,
             "rows_per_second": _finite(progress.rows_per_second),

@@ -3,18 +3,19 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.client.connection.session import read_with_retry
+from holdfast.client.connection.read import read_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Event
-from holdfast.zk.records.cluster_view import ClusterView, read_cluster
+from holdfast.zk.records.epoch import read_leader_and_nodes
 from holdfast.zk.records.job_reader import read_jobs
 from holdfast.zk.records.stored_job import StoredJob
-from holdfast.zk.session.client import Client
 from holdfast.zk.session.missing_znode import children_or_empty, none_if_missing
+from holdfast.zk.session.reader import Reader
 
 if TYPE_CHECKING:
     from holdfast.client.jobs.checkpoint_status import CheckpointStatus
+    from holdfast.zk.records.cluster_view import ClusterView
     from holdfast.zk.records.upgrade import SpecVersion
 
 NO_NAME = "?"
@@ -44,15 +45,15 @@ class JobDetails:
     """All that is known about one job."""
 
     job: StoredJob
-    cluster: ClusterView
+    cluster: "ClusterView"
     versions: "tuple[SpecVersion, ...]"
     """Versions of the job's program, the first one first."""
     checkpoint: "CheckpointStatus"
 
 
 def list_jobs(target: Target, *, include_ended: bool) -> JobList:
-    async def query(client: Client) -> JobList:
-        leader = (await read_cluster(client, target.paths)).leader
+    async def query(client: Reader) -> JobList:
+        leader, _, _ = await read_leader_and_nodes(client, target.paths)
         total = len(await children_or_empty(client, target.paths.jobs))
         jobs = await read_jobs(client, target.paths, include_ended=include_ended)
         # Jobs that are submitted or deleted between the two reads are at most miscounted.
@@ -77,7 +78,7 @@ def list_events(target: Target, text: str | None) -> list[JobEvent]:
     """Return the recent events of one job, or of all jobs if `text` is None, the oldest first."""
     from holdfast.zk.records.job_lookup import find_job
 
-    async def query(client: Client) -> list[StoredJob]:
+    async def query(client: Reader) -> list[StoredJob]:
         if text is None:
             return await read_jobs(client, target.paths, include_ended=True)
         return [await find_job(client, target.paths, text)]
@@ -93,10 +94,11 @@ def events_of(jobs: list[StoredJob]) -> list[JobEvent]:
 
 def read_details(target: Target, text: str) -> JobDetails:
     from holdfast.client.jobs.checkpoint_status import read_checkpoint_status
+    from holdfast.zk.records.cluster_view import read_cluster
     from holdfast.zk.records.job_lookup import find_job
     from holdfast.zk.records.upgrade import read_versions
 
-    async def query(client: Client) -> "tuple[StoredJob, ClusterView, list[SpecVersion], str | None]":
+    async def query(client: Reader) -> "tuple[StoredJob, ClusterView, list[SpecVersion], str | None]":
         view = await read_cluster(client, target.paths)
         storage = await none_if_missing(client.get(target.paths.storage))
         location = storage.data.decode(errors="replace") if storage is not None else None

@@ -4,8 +4,8 @@ import base64
 import binascii
 from dataclasses import dataclass
 
+from holdfast.client.connection.read import read_with_retry
 from holdfast.client.connection.retry import run_with_retry
-from holdfast.client.connection.session import read_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.errors import Refused
 from holdfast.model.identifiers import JobId
@@ -19,7 +19,7 @@ from holdfast.zk.records.quarantine import (
     release_job,
 )
 from holdfast.zk.records.stored_job import StoredJob
-from holdfast.zk.session.client import Client
+from holdfast.zk.session.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class QuarantinedJob:
 
 
 def list_quarantine(target: Target) -> list[QuarantinedJob]:
-    async def query(client: Client) -> list[QuarantinedJob]:
+    async def query(client: Reader) -> list[QuarantinedJob]:
         entries = await read_quarantine(client, target.paths)
         return [QuarantinedJob(entry, await read_job(client, target.paths, entry.job)) for entry in entries]
 
@@ -67,7 +67,7 @@ def list_quarantine(target: Target) -> list[QuarantinedJob]:
 def find_quarantined_job(target: Target, text: str) -> QuarantinedJob:
     """Find a job in quarantine. Its id is enough even if nothing but the entry is left. Raise Refused if there is none."""
 
-    async def query(client: Client) -> QuarantinedJob:
+    async def query(client: Reader) -> QuarantinedJob:
         for entry in await read_quarantine(client, target.paths):
             if entry.job == text:
                 return QuarantinedJob(entry, await read_job(client, target.paths, entry.job))

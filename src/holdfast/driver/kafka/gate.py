@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.driver.failure_message import Failure
 from holdfast.driver.kafka.sources import list_kafka_sources
+from holdfast.driver.start_refused import StartRefused
 from holdfast.driver.stderr_log import log_line
 from holdfast.driver.stop_request import StopRequest
 from holdfast.driver_protocol.environment import DriverEnvironment, is_guard_disabled
@@ -33,7 +34,6 @@ from holdfast.driver_protocol.kafka_messages import (
     encode_message,
     parse_answer,
 )
-from holdfast.errors import HoldfastError
 
 POLL_S = 0.2
 DIAGNOSIS_TIMEOUT_S = 40.0
@@ -42,14 +42,6 @@ RESTART_DELAY_S = 1.0
 RESTART_DELAY_S_MAX = 30.0
 LOG_WAIT_AFTER_S = 5.0
 """Delay before the log mentions that a query waits for the offset check."""
-
-
-class StartRefused(HoldfastError):
-    """The query must not start. `end` becomes the exit record of the attempt unless the script handles this error."""
-
-    def __init__(self, end: ExitRecord) -> None:
-        super().__init__(end.reason)
-        self.end = end
 
 
 class KafkaGate:
@@ -189,18 +181,6 @@ class KafkaGate:
         with self._changed:
             self._answers[location] = end
             self._changed.notify_all()
-
-
-def find_refusal(error: BaseException) -> ExitRecord | None:
-    """Return the exit record of the StartRefused among an error and its causes, or None."""
-    seen: set[int] = set()
-    following: BaseException | None = error
-    while following is not None and id(following) not in seen:
-        if isinstance(following, StartRefused):
-            return following.end
-        seen.add(id(following))
-        following = following.__cause__ or following.__context__
-    return None
 
 
 def _without_script_directory(variables: Mapping[str, str], script: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.driver.kafka.gate import KafkaGate
 from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.location_gate import LocationGate
 from holdfast.driver.queries.query_registry import StartedQueries
 from holdfast.driver.stderr_log import log_line
 from holdfast.errors import Refused
@@ -94,8 +95,39 @@ def _writer_options(writer: Any) -> _WriterOptions:
     return options
 
 
+class StartGates:
+    """Checks that a query passes before it starts: first its checkpoint location is claimed, then its Kafka offsets pass."""
+
+    def __init__(self, location_gate: LocationGate, kafka_gate: KafkaGate) -> None:
+        self._location_gate = location_gate
+        self._kafka_gate = kafka_gate
+
+    def wait_for_permission(self, writer: Any, location: str | None, name: str) -> None:
+        """Block until the query may start. Raises StartRefused, or SystemExit if the job is asked to stop meanwhile."""
+        label = f"'{name}'" if name else "without a name"
+        used = location or _configured_location(writer, name)
+        self._location_gate.wait_for_permission(used, label, default_filesystem=_default_filesystem(writer) if used else "")
+        self._kafka_gate.wait_for_permission(writer, location, label)
+
+
+def _configured_location(writer: Any, name: str) -> str | None:
+    """Return the location that Spark derives from its configuration, for a query to which Holdfast gives none."""
+    root = _session(writer).conf.get(CHECKPOINT_ROOT_CONF, None)
+    return f"{root.rstrip('/')}/{name}" if root and name else None
+
+
+def _default_filesystem(writer: Any) -> str:
+    """Return Hadoop's `fs.defaultFS`, or an empty string for Spark Connect, whose JVM is out of reach."""
+    context = getattr(_session(writer), "_jsc", None)
+    return str(context.hadoopConfiguration().get("fs.defaultFS") or "") if context is not None else ""
+
+
 def patch_writer(
-    module: ModuleType, placement: CheckpointPlacement | None, queries: ActiveQueries, started: StartedQueries, gate: KafkaGate
+    module: ModuleType,
+    placement: CheckpointPlacement | None,
+    queries: ActiveQueries,
+    started: StartedQueries,
+    gates: StartGates,
 ) -> None:
     """Patch the DataStreamWriter of classic Spark or of Connect. Without a placement, only record started queries."""
     writer = module.DataStreamWriter
@@ -108,7 +140,7 @@ def patch_writer(
     for name in ("foreach", "foreachBatch"):
         _record_calls(writer, name, lambda options, arguments, name=name: setattr(options, "format", name))  # type: ignore[misc]
     for name in ("start", "toTable"):
-        setattr(writer, name, _wrap_start(getattr(writer, name), set_option, placement, queries, started, gate))
+        setattr(writer, name, _wrap_start(getattr(writer, name), set_option, placement, queries, started, gates))
 
 
 def _record_calls(writer: Any, name: str, record: Callable[[_WriterOptions, dict[str, Any]], None]) -> None:
@@ -130,7 +162,7 @@ def _wrap_start(
     placement: CheckpointPlacement | None,
     queries: ActiveQueries,
     started: StartedQueries,
-    gate: KafkaGate,
+    gates: StartGates,
 ) -> Callable[..., Any]:
     signature = inspect.signature(method)
 
@@ -143,7 +175,7 @@ def _wrap_start(
         options = _writer_options(self)
         name = arguments.get("queryName") or options.name or ""
         try:
-            gate.wait_for_permission(self, location or options.location, f"'{name}'" if name else "without a name")
+            gates.wait_for_permission(self, location or options.location, name)
             query = method(self, *args, **kwargs)
         except BaseException:
             if placement is not None and location is not None:

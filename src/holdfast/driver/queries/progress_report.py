@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.driver.queries.spark_query import SparkQuery
-from holdfast.driver_protocol.control_files import PROGRESS_FILE, write_control_file
-from holdfast.driver_protocol.progress_record import ProgressRecord, QueryProgress
+from holdfast.driver_protocol.control_files import FILE_BYTES_MAX, PROGRESS_FILE, write_control_file
+from holdfast.driver_protocol.progress_record import ProgressRecord, QueryProgress, limit_progress_size
 
 
 @dataclass(slots=True)
@@ -45,7 +45,8 @@ class ProgressReporter:
             queries=tuple(QueryProgress(report.name, report.batch_id, report.rows_per_second) for report in reports),
         )
         if summary != self._written:
-            write_control_file(self._directory, PROGRESS_FILE, summary.to_json())
+            limited = limit_progress_size(summary, FILE_BYTES_MAX)
+            write_control_file(self._directory, PROGRESS_FILE, limited.to_json())
             self._written = summary
 
     def _query_progress(self, query: SparkQuery, *, ended: bool) -> _QueryProgress:

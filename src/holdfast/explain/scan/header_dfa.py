@@ -86,16 +86,17 @@ def compile_shapes(shapes: Sequence[str]) -> HeaderTable:
     begin = with_optional_steps({(number, 0) for number in range(len(shape_steps))})
     numbers: dict[frozenset[Place], int] = {frozenset(): DEAD_STATE, begin: START_STATE}
     rows: list[npt.NDArray[np.uint16]] = [np.zeros(256, np.uint16)]
+    alike = _group_bytes(shape_steps)
     waiting = [begin]
     while waiting:
         places = waiting.pop(0)
         row = np.zeros(256, np.uint16)
-        for byte in range(256):
-            reached = after(places, byte)
+        for group in alike:
+            reached = after(places, group[0])
             if reached not in numbers:
                 numbers[reached] = len(numbers)
                 waiting.append(reached)
-            row[byte] = numbers[reached]
+            row[group] = numbers[reached]
         rows.append(row)
     fits = [_complete(places, shape_steps) for places in numbers]
     for ignored in _IGNORED:
@@ -103,6 +104,15 @@ def compile_shapes(shapes: Sequence[str]) -> HeaderTable:
     fits += [-1] * (len(rows) - len(fits))
     table = np.stack(rows)
     return HeaderTable(table, np.array(fits, np.int16), _byte_classes(table))
+
+
+def _group_bytes(shape_steps: list[tuple[ShapeStep, ...]]) -> list[list[int]]:
+    """Return groups of bytes that no step tells apart, in the order of the first byte of each group."""
+    sets = {step.bytes for steps in shape_steps for step in steps}
+    groups: dict[tuple[bool, ...], list[int]] = {}
+    for byte in range(256):
+        groups.setdefault(tuple(byte in bytes for bytes in sets), []).append(byte)
+    return list(groups.values())
 
 
 def _byte_classes(table: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:

@@ -11,12 +11,18 @@ from holdfast.log import Log
 from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.job import Ending, Outcome, Report
 from holdfast.runner.execution.checkpoint_check import CheckpointVerification
+from holdfast.runner.execution.claim_answers import ClaimAnswers
 from holdfast.runner.execution.control_reader import ControlReader
+from holdfast.runner.execution.job_phases import ReadPhase
+from holdfast.runner.execution.location_ownership import LocationOwnership
 from holdfast.runner.execution.started_queries import is_worth_saving, merge_started_queries
 from holdfast.storage import CheckpointClaim, Claims, ForeignCheckpoint, checkpoint_location
 
 SAVE_QUERIES_INTERVAL_S = 1.0
 """Interval at which the runner looks for queries that the driver has started."""
+
+LOCATION_OUTCOMES_S_MAX = 20.0
+"""Time to record the end of the attempt at locations that the script named. One that hangs must not delay the next attempt."""
 
 
 class EndedBeforeStart(Exception):
@@ -28,7 +34,9 @@ class EndedBeforeStart(Exception):
 
 
 class AttemptCheckpoint:
-    def __init__(self, root: str, storage: str, claim: CheckpointClaim, control: ControlReader, log: Log) -> None:
+    def __init__(
+        self, root: str, storage: str, claim: CheckpointClaim, control: ControlReader, read_phase: ReadPhase, log: Log
+    ) -> None:
         """`root` is the root of the job's checkpoints as Spark spells it; `storage`, the root of the shared storage."""
         self._root = root
         self._storage = storage
@@ -36,10 +44,17 @@ class AttemptCheckpoint:
         self._control = control
         self._log = log
         self._claims = Claims(checkpoint_location(root, storage), warn=lambda note: log.warning("claims", problem=note))
+        self._ownership = LocationOwnership(root, storage, claim, read_phase, log)
+        self._answers = ClaimAnswers(control.directory, control, self._ownership, log)
         self._saved_queries: KnownQueries | None = None
         """Queries as the checkpoint records them; None if it has no record."""
         self.repair_note = ""
         """Sentence about the repair that `verify` made; empty if none was needed."""
+
+    @property
+    def note(self) -> str:
+        """Sentence for operators about repairs and about locations without a claim; empty if there is nothing to report."""
+        return "; ".join(filter(None, (self.repair_note, self._answers.note)))
 
     # Before the driver starts
 
@@ -61,7 +76,7 @@ class AttemptCheckpoint:
 
     async def verify(self, previous_report: Report | None) -> None:
         """Verify the checkpoint and repair torn offsets. Raise EndedBeforeStart if the checkpoint cannot be trusted."""
-        verification = CheckpointVerification(self._root, self._storage, self._claims, self._claim, self._log)
+        verification = CheckpointVerification(self._root, self._storage, self._claims, self._claim, self._ownership, self._log)
         try:
             self.repair_note = await asyncio.to_thread(verification.verify, previous_report)
         except (ForeignCheckpoint, Conflict) as error:
@@ -81,6 +96,10 @@ class AttemptCheckpoint:
             await asyncio.sleep(SAVE_QUERIES_INTERVAL_S)
             await self.save_queries()
 
+    async def keep_answering_claim_requests(self) -> None:
+        """Answer the driver's requests for checkpoint locations until cancelled."""
+        await self._answers.keep_answering()
+
     async def save_queries(self, *, final: bool = False) -> None:
         """Save the driver's queries if there is a new one, or, with `final`, if anything has changed."""
         started = self._control.started_queries()
@@ -96,7 +115,13 @@ class AttemptCheckpoint:
             self._log.warning("queries not saved in the checkpoint", problem=str(error))
 
     async def save_outcome(self, outcome: Outcome) -> None:
-        """Save an outcome that must prevent the next attempt, in case the report to ZooKeeper fails."""
+        """Save the outcome in owned locations, and in the root if it must prevent the next attempt.
+
+        The root needs it in case the report to ZooKeeper fails. A location needs it in case another cluster continues there.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOCATION_OUTCOMES_S_MAX):
+                await asyncio.to_thread(self._ownership.write_outcomes, json.loads(encode(outcome)))
         if outcome.ending in (Ending.LOST, Ending.STOPPED) or outcome.ending.concerns_checkpoint:
             return
         try:

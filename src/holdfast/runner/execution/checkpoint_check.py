@@ -11,6 +11,7 @@ from holdfast.checkpoint.verdict import describe_last_commit, join_findings
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.log import Log
 from holdfast.model.job import Report
+from holdfast.runner.execution.location_ownership import LocationOwnership, OwnerStateUnknown
 from holdfast.storage import CheckpointClaim, Checkpoints, Claims, ForeignCheckpoint, checkpoint_location, examine_file_sink
 
 
@@ -29,12 +30,15 @@ class _QueryCheckpoint:
 
 
 class CheckpointVerification:
-    def __init__(self, root: str, storage: str, claims: Claims, claim: CheckpointClaim, log: Log) -> None:
+    def __init__(
+        self, root: str, storage: str, claims: Claims, claim: CheckpointClaim, ownership: LocationOwnership, log: Log
+    ) -> None:
         self._root = root.rstrip("/") or root
         """Root of the job's checkpoints as Spark spells it."""
         self._storage = storage
         self._claims = claims
         self._claim = claim
+        self._ownership = ownership
         self._log = log
 
     def verify(self, previous_report: Report | None) -> str:
@@ -83,8 +87,8 @@ class CheckpointVerification:
             checkpoints = Checkpoints(place)
             query = next((query for query in checkpoints.examine_queries() if not query.place), None)
             if query is not None and not known.location.startswith(f"{self._root}/"):
-                Claims(place).claim(self._claim)
-        except ForeignCheckpoint:
+                self._ownership.claim(known.location)
+        except (ForeignCheckpoint, OwnerStateUnknown):
             raise
         except (Refused, Unavailable) as error:
             self._log.warning("checkpoint not verified", location=known.location, problem=str(error))

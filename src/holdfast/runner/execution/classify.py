@@ -9,6 +9,7 @@ import re
 import signal
 
 from holdfast.driver_protocol.exit_record import (
+    CHECKPOINT_CLAIMED,
     EXECUTORS_UNAVAILABLE,
     FINISHED,
     KAFKA_UNAVAILABLE,
@@ -100,6 +101,8 @@ def _classify_failure(record: ExitRecord, output_tail: str, *, kernel_killed_for
         return _outcome(Ending.UNSTARTABLE, reason)
     if record.condition in (EXECUTORS_UNAVAILABLE, NODE_LACKS_DEPENDENCY, KAFKA_UNAVAILABLE):
         return _outcome(Ending.LOST, reason)
+    if record.condition == CHECKPOINT_CLAIMED:
+        return _outcome(Ending.CHECKPOINT_CONFLICT, reason)
     if record.condition in FOREIGN_CHECKPOINT:
         return _outcome(Ending.CHECKPOINT_CONFLICT, f"another driver wrote to the job's checkpoint: {reason}")
     if record.exception in REFUSED_BY_SINK:

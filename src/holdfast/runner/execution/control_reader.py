@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from holdfast.driver_protocol.control_files import (
+    CLAIM_REQUESTS_FILE,
     EXIT_RECORD_FILE,
     KAFKA_STATUS_FILE,
     PROGRESS_FILE,
@@ -12,6 +13,7 @@ from holdfast.driver_protocol.control_files import (
 )
 from holdfast.driver_protocol.exit_record import ExitRecord, parse_exit_record
 from holdfast.driver_protocol.kafka_status import KafkaStatus, parse_kafka_status
+from holdfast.driver_protocol.location_claim import ClaimRequest, parse_claim_requests
 from holdfast.driver_protocol.progress_record import parse_progress, parse_query_batches
 from holdfast.driver_protocol.query_record import StartedQuery, parse_started_queries
 from holdfast.model.job import Progress
@@ -21,20 +23,23 @@ class ControlReader:
     """Reader of one attempt's control directory. Missing and malformed files count as empty; nothing here raises."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
 
     def exit_record(self) -> ExitRecord | None:
-        return parse_exit_record(read_control_file(self._directory, EXIT_RECORD_FILE))
+        return parse_exit_record(read_control_file(self.directory, EXIT_RECORD_FILE))
 
     def started_queries(self) -> list[StartedQuery]:
-        return parse_started_queries(read_control_file(self._directory, STARTED_QUERIES_FILE) or {})
+        return parse_started_queries(read_control_file(self.directory, STARTED_QUERIES_FILE) or {})
+
+    def claim_requests(self) -> list[ClaimRequest]:
+        return parse_claim_requests(read_control_file(self.directory, CLAIM_REQUESTS_FILE) or {})
 
     def query_batches(self) -> dict[str, int]:
         """Return the last completed batch of each query, by the query's label."""
-        return parse_query_batches(read_control_file(self._directory, PROGRESS_FILE) or {})
+        return parse_query_batches(read_control_file(self.directory, PROGRESS_FILE) or {})
 
     def progress(self) -> Progress | None:
-        fields = read_control_file(self._directory, PROGRESS_FILE)
+        fields = read_control_file(self.directory, PROGRESS_FILE)
         record = parse_progress(fields) if fields is not None else None
         if record is None:
             return None
@@ -51,4 +56,4 @@ class ControlReader:
         return self._kafka_status().note
 
     def _kafka_status(self) -> KafkaStatus:
-        return parse_kafka_status(read_control_file(self._directory, KAFKA_STATUS_FILE) or {})
+        return parse_kafka_status(read_control_file(self.directory, KAFKA_STATUS_FILE) or {})

@@ -12,11 +12,13 @@ from holdfast.errors import Conflict, Refused, Unavailable
 from holdfast.log import Log
 from holdfast.model.codec import encode
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
-from holdfast.runner.attempt_layout import CONTROL_DIRECTORY, DRIVER_LOG, OUTCOME_FILE, SESSION_FILE
+from holdfast.runner import process_file
+from holdfast.runner.attempt_layout import CONTROL_DIRECTORY, DRIVER_LOG, OUTCOME_FILE, PROCESSES_FILE, SESSION_FILE
 from holdfast.runner.execution.attempt_checkpoint import AttemptCheckpoint, EndedBeforeStart
 from holdfast.runner.execution.classify import classify_exit
 from holdfast.runner.execution.control_reader import ControlReader
 from holdfast.runner.execution.driver_command import NO_NODE_RESOURCES, DriverCommand, NodeResources
+from holdfast.runner.execution.job_phases import ReadPhase
 from holdfast.runner.execution.master_check import check_master, spark_master
 from holdfast.runner.execution.memory_limit import kernel_oom_kills, memory_limit_bytes, wait_until_exceeded
 from holdfast.runner.execution.watchdog_client import WatchdogClient
@@ -46,6 +48,7 @@ class LocalDriverExecution:
         ensemble: ConnectionSettings,
         clock: Clock,
         log: Log,
+        read_phase: ReadPhase,
         resources: NodeResources = NO_NODE_RESOURCES,
     ) -> None:
         self._assignment = assignment
@@ -55,6 +58,7 @@ class LocalDriverExecution:
         self._ensemble = ensemble
         self._clock = clock
         self._log = log
+        self._read_phase = read_phase
         self._resources = resources
         self._deadline = float("-inf")
         self._watchdog: WatchdogClient | None = None
@@ -64,6 +68,7 @@ class LocalDriverExecution:
         self._stop_requested = False
         self._control = ControlReader(directory / CONTROL_DIRECTORY)
         self.driver_pid: int | None = None
+        self.isolation = ""
 
     # One run of the driver
 
@@ -104,7 +109,8 @@ class LocalDriverExecution:
             node=assignment.node,
             nonce=assignment.nonce,
         )
-        return AttemptCheckpoint(command.checkpoint, str(self._storage.location), claim, self._control, self._log)
+        storage = str(self._storage.location)
+        return AttemptCheckpoint(command.checkpoint, storage, claim, self._control, self._read_phase, self._log)
 
     async def _fetch_code(self, command: DriverCommand) -> None:
         for attempts_left in reversed(range(FETCH_ATTEMPTS_MAX)):
@@ -134,6 +140,7 @@ class LocalDriverExecution:
             nonce=self._assignment.nonce, output=output, deadline=self._deadline
         )
         try:
+            self._save_processes(watchdog)
             await self._start(watchdog, command)
             status, too_late = await self._wait_for_exit(watchdog, checkpoint, memory_limit)
             await watchdog.tree_gone
@@ -149,6 +156,17 @@ class LocalDriverExecution:
         finally:
             await watchdog.close()
 
+    def _save_processes(self, watchdog: WatchdogClient) -> None:
+        self.isolation = watchdog.isolation
+        if watchdog.isolation_problem:
+            self._log.info("no namespace", isolation=watchdog.isolation, problem=watchdog.isolation_problem)
+        try:
+            if watchdog.watchdog_process is not None:
+                process_file.save(self._directory / PROCESSES_FILE, watchdog.watchdog_process, watchdog.namespace)
+        except OSError as error:
+            # If this runner dies while the watchdog is paused, the agent finds only the processes with the mark.
+            self._log.warning("processes not written", problem=str(error))
+
     async def _start(self, watchdog: WatchdogClient, command: DriverCommand) -> None:
         watchdog.set_deadline(self._deadline)
         self._require_not_killed()
@@ -160,7 +178,10 @@ class LocalDriverExecution:
         self, watchdog: WatchdogClient, checkpoint: AttemptCheckpoint, memory_limit: int | None
     ) -> tuple[int, bool]:
         """Return the driver's wait status, and whether the deadline had passed when the driver ended."""
-        tasks = [asyncio.ensure_future(checkpoint.keep_saving_queries())]
+        tasks = [
+            asyncio.ensure_future(checkpoint.keep_saving_queries()),
+            asyncio.ensure_future(checkpoint.keep_answering_claim_requests()),
+        ]
         if memory_limit is not None:
             tasks.append(asyncio.ensure_future(self._enforce_memory_limit(memory_limit)))
         status = await watchdog.driver_exited
@@ -231,8 +252,8 @@ class LocalDriverExecution:
 
     @property
     def note(self) -> str:
-        repair_note = self._checkpoint.repair_note if self._checkpoint is not None else ""
-        return "; ".join(filter(None, (repair_note, self._control.kafka_note())))
+        checkpoint_note = self._checkpoint.note if self._checkpoint is not None else ""
+        return "; ".join(filter(None, (checkpoint_note, self._control.kafka_note())))
 
     def progress(self) -> Progress | None:
         return self._control.progress()

@@ -135,6 +135,7 @@ class DriverCommand:
             checkpoint=self.checkpoint,
             storage=str(self._storage.location),
             control_directory=str(self._directory / CONTROL_DIRECTORY),
+            claim_locations=True,
         )
 
     def _monitor_variables(self) -> dict[str, str]:

@@ -5,18 +5,17 @@ import contextlib
 import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.errors import Refused, Unavailable
-from holdfast.runner.execution.driver_output import DriverOutput
+from holdfast.runner.execution.watchdog_start import start_watchdog_process
 from holdfast.runner.watchdog import process_tree
 from holdfast.runner.watchdog.json_socket import MESSAGE_BYTES_MAX, JsonSocket, MalformedMessage
+from holdfast.runner.watchdog.pid_namespace import NAMESPACE, NamespaceIdentity
+from holdfast.runner.watchdog.proc_filesystem import Process, read_process
 
 READY_TIMEOUT_S = 30.0
 """Time limit for the start of a watchdog, even on a busy machine."""
@@ -36,7 +35,7 @@ class WatchdogClient:
     def __init__(self, nonce: str, output: Path) -> None:
         loop = asyncio.get_running_loop()
         self._nonce = nonce
-        self._watchdog, self._watchdog_exit, self._socket, self._output = _start_watchdog(output)
+        self._watchdog, self._watchdog_exit, self._socket, self._output = start_watchdog_process(output)
         self._ready: asyncio.Future[None] = loop.create_future()
         self._start_reply: asyncio.Future[int] | None = None
         self._driver_exited: asyncio.Future[int] = loop.create_future()
@@ -48,6 +47,12 @@ class WatchdogClient:
         """True if the watchdog has failed and this client kills the tree itself."""
         self.kill_reason = ""
         """Reason for killing the tree, or an empty string."""
+        self.isolation = ""
+        """Isolation level (see `runner.watchdog.pid_namespace`); empty until the watchdog is ready."""
+        self.isolation_problem = ""
+        """Reason for an isolation level below NAMESPACE."""
+        self.watchdog_process: Process | None = None
+        self.namespace: NamespaceIdentity | None = None
         self._started = False
         self._deadline = 0.0
         self._overdue_timer: asyncio.TimerHandle | None = None
@@ -156,6 +161,7 @@ class WatchdogClient:
     def _handle_message(self, message: dict[str, object]) -> None:
         answer = self._start_reply if self._start_reply is not None and not self._start_reply.done() else None
         if "ready" in message and not self._ready.done():
+            self._read_isolation(message)
             self._ready.set_result(None)
             self._watch_deadline()
         if "started" in message:
@@ -169,8 +175,19 @@ class WatchdogClient:
             self.kill_reason = str(message["ending"])
         if "exited" in message and not self._driver_exited.done():
             self._driver_exited.set_result(int(str(message["exited"])))
-        if "empty" in message:
-            self._complete_futures()
+        if "empty" in message and self._takeover is None:
+            if self.isolation == NAMESPACE and os.geteuid() != 0:
+                # In its user namespace the watchdog cannot read the environments of processes outside.
+                self._takeover = asyncio.get_running_loop().create_task(self._kill_rest())
+            else:
+                self._complete_futures()
+
+    def _read_isolation(self, message: dict[str, object]) -> None:
+        self.isolation = str(message.get("isolation", ""))
+        self.isolation_problem = str(message.get("problem", ""))
+        self.watchdog_process = read_process(self._watchdog.pid)
+        if isinstance(init := message.get("init"), int):
+            self.namespace = NamespaceIdentity.read(init)
 
     def _complete_futures(self) -> None:
         """Complete all futures: no process of the tree is left, and none will be started."""
@@ -212,38 +229,22 @@ class WatchdogClient:
             self._takeover = asyncio.get_running_loop().create_task(self._kill_without_watchdog())
 
     async def _kill_without_watchdog(self) -> None:
-        # Kill the watchdog first, so that it starts nothing any more; the kernel kills the driver with it.
+        # Kill the watchdog first, so that it starts nothing any more; the kernel kills the driver and the namespace with it.
         self._watchdog.kill()
         await asyncio.shield(self._watchdog_dead)
+        await self._kill_rest()
+
+    async def _kill_rest(self) -> None:
+        """Kill the processes in the namespace and all marked processes, until none is left."""
         while True:
             with contextlib.suppress(OSError):  # no descriptors or no memory: retry
-                if not await asyncio.to_thread(process_tree.kill_tree, self._nonce, timeout_s=1):
+                if await asyncio.to_thread(self._kill_rest_once):
                     break
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.01)
         self._complete_futures()
 
-
-def _start_watchdog(path: Path) -> "tuple[subprocess.Popen[bytes], int, socket.socket, DriverOutput]":
-    """Start the process. Return it with its pidfd, the socket to it and the output of its driver."""
-    with contextlib.ExitStack() as undo, contextlib.ExitStack() as hand_over:
-        mine, theirs = socket.socketpair()
-        undo.callback(mine.close)
-        hand_over.callback(theirs.close)
-        reading, writing = os.pipe()
-        hand_over.callback(os.close, writing)
-        output = DriverOutput(reading, path)
-        undo.callback(output.close)
-        watchdog = subprocess.Popen(
-            [sys.executable, "-P", "-m", "holdfast.runner.watchdog", str(theirs.fileno()), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=writing,  # for the driver; the watchdog itself prints nothing, because a full pipe would block it
-            stderr=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            env={key: value for key, value in os.environ.items() if key != NONCE},
-            start_new_session=True,
-        )
-        undo.callback(watchdog.wait)
-        undo.callback(watchdog.kill)
-        watchdog_exit = os.pidfd_open(watchdog.pid)
-        undo.pop_all()
-    return watchdog, watchdog_exit, mine, output
+    def _kill_rest_once(self) -> bool:
+        """Return True if no process is left."""
+        if self.namespace is not None and not self.namespace.kill():
+            return False
+        return not process_tree.kill_tree(self._nonce, timeout_s=1)

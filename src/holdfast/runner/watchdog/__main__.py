@@ -2,7 +2,11 @@
 
 The watchdog is the driver's parent and knows the driver's deadline. It kills the tree when the deadline passes, when the runner
 dies, or on request, until no process is left. After the deadline it starts nothing. So neither a paused nor a dead runner
-leaves a driver behind. If the watchdog itself is killed, the kernel kills the driver with it, and the runner kills the rest.
+leaves a driver behind.
+
+The kernel enforces the deadline even if the watchdog is paused: a timer kills the watchdog KILL_GRACE_S later. If the watchdog
+is killed, the kernel kills the driver with it. In a PID namespace (see `pid_namespace`) the kernel kills all descendants of the
+driver too. Without one, the runner or the agent kills them.
 
 It uses only the standard library and one thread, and it blocks only in `poll`: one watchdog runs per attempt, and it must never
 hang. The deadline is a timer on CLOCK_BOOTTIME, which includes the time in which the machine is suspended. The timer expires as
@@ -13,12 +17,12 @@ Messages are lines of JSON on the socket with the given descriptor. From the run
   {"start": {"command": […], "environment": {…}, "directory": "…"}}   the environment contains the nonce
   {"signal": number}   for the driver alone
   {"kill": true}
-To the runner: {"ready": own pid}, {"started": pid} or {"refused": reason}, {"ending": reason for killing the tree},
+To the runner: {"ready": own pid, "isolation": level, "init": pid of the namespace's init or null, "problem": reason for a lower
+level}, {"started": pid} or {"refused": reason}, {"ending": reason for killing the tree},
 {"exited": the driver's wait status}, {"empty": true} when no process of the tree is left. Then the watchdog exits.
 """
 
 import contextlib
-import ctypes
 import math
 import os
 import select
@@ -26,32 +30,43 @@ import signal
 import sys
 import time
 
-from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.boottime_timer import BoottimeTimer, boottime
+from holdfast.runner.watchdog import pid_namespace, process_tree
+from holdfast.runner.watchdog.boottime_timer import BoottimeTimer, KillTimer, boottime
 from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED, JsonSocket, MalformedMessage
+from holdfast.runner.watchdog.linux_calls import adopt_orphans
+from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN, PidNamespace
 from holdfast.runner.watchdog.spawn import SpawnRequest, spawn_driver
 
 GRACE_S = 2.0
 """Time for which the rest of a tree may outlive its driver: Spark's JVM exits by itself after its Python."""
+KILL_GRACE_S = 0.3
+"""Time after the deadline after which the kernel kills a watchdog that has not killed the tree. Shorter than
+`Timing.kill_s`."""
 DEADLINE_DISTANCE_MAX_S = 10 * 365 * 86400
 """Upper limit of a deadline's distance. Keeps the timer's arithmetic within its fields."""
 
-_PR_SET_CHILD_SUBREAPER = 36
+ISOLATION_VARIABLE = "HOLDFAST_ISOLATION"
+"""Environment variable of the agent. The value `scan` prevents the use of namespaces."""
+
 _IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 """Ignored signals. Those sent to the whole service or terminal are handled by the runner."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class Watchdog:
-    def __init__(self, channel: JsonSocket, runner: int) -> None:
+    def __init__(self, channel: JsonSocket, runner: int, namespace: PidNamespace | None) -> None:
         self._socket = channel
         self._runner = runner
         """Pidfd of the runner. Neither does a closed socket prove that the runner is dead, nor the reverse."""
+        self._namespace = namespace
+        """Namespace of the driver, until its init has ended. None at the level SCAN."""
+        self._own_proc = namespace is not None
         self._timer = BoottimeTimer()
+        self._kill_timer = KillTimer()
         self._poll = select.poll()
         for descriptor in (channel.descriptor, runner, self._timer.descriptor):
             self._poll.register(descriptor, select.POLLIN)
+        if namespace is not None:
+            self._poll.register(namespace.init_exit, select.POLLIN)
         self._deadline: float | None = None
         self._nonce = ""
         self._driver: int | None = None
@@ -62,8 +77,12 @@ class Watchdog:
         self._grace_until: float | None = None
         self._kill_reason = ""
 
-    def run(self) -> None:
-        self._socket.send(ready=os.getpid())
+    def run(self, problem: str) -> None:
+        """Serve the runner until no process of the tree is left. `problem` is the reason for a lower level of isolation."""
+        init = self._namespace.init if self._namespace is not None else None
+        self._socket.send(
+            ready=os.getpid(), isolation=SCAN if self._namespace is None else NAMESPACE, init=init, problem=problem
+        )
         try:
             while not self._kill_reason:
                 self._turn()
@@ -102,6 +121,7 @@ class Watchdog:
             if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not math.isfinite(deadline):
                 raise MalformedMessage
             self._deadline = min(float(deadline), boottime() + DEADLINE_DISTANCE_MAX_S)
+            self._kill_timer.expire_at(max(self._deadline, boottime()) + KILL_GRACE_S)
             self._timer.expire_at(self._deadline)
         if "kill" in message:
             self._kill_reason = "the runner requested it"
@@ -123,14 +143,7 @@ class Watchdog:
         if self._deadline is None or boottime() >= self._deadline:
             self._socket.send(refused="the deadline had passed before the driver was started")
             return
-        report, theirs = os.pipe()
-        try:
-            pid = spawn_driver(request, theirs, self._deadline)
-        except OSError:
-            os.close(report)
-            raise
-        finally:
-            os.close(theirs)
+        pid, report = spawn_driver(request, self._deadline, own_proc=self._own_proc)
         self._nonce, self._driver, self._start_report = request.nonce, pid, report
         self._poll.register(report, select.POLLIN)
         with contextlib.suppress(OSError):  # without it, the driver's end is noticed up to a second later
@@ -155,7 +168,8 @@ class Watchdog:
     def _reap(self) -> bool:
         """Reap all children that have ended. Return True if no child is left, and thus no descendant at all.
 
-        That is certain even for processes without the mark, because a subreaper adopts all orphans.
+        That is certain even for processes without the mark: a subreaper adopts all orphans, and the init of a namespace ends
+        only after all other processes in it.
         """
         try:
             while True:
@@ -168,6 +182,11 @@ class Watchdog:
                     self._clear_driver()
                     self._grace_until = time.monotonic() + GRACE_S
                     self._socket.send(exited=status)
+                    if self._namespace is not None:
+                        self._namespace.release_init()
+                elif self._namespace is not None and pid == self._namespace.init:
+                    self._poll.unregister(self._namespace.init_exit)
+                    self._namespace = None
         except ChildProcessError:
             return True
 
@@ -197,13 +216,18 @@ class Watchdog:
             time.sleep(0.01)
 
     def _kill_descendants(self) -> None:
-        """Kill the driver's process group with one signal, which no fork escapes, and then all other descendants."""
+        """Kill the namespace or the driver's process group with one signal, which no fork escapes, and then all descendants."""
+        if self._namespace is not None:
+            self._namespace.kill()
         if self._driver is not None:
             _kill(-self._driver)
             _kill(self._driver)
+        # The kernel timer can do no more than this. If it killed the watchdog now, it would only interrupt the rest.
+        self._kill_timer.disarm()
         give_up_at = time.monotonic() + 1
         while not self._reap() and time.monotonic() < give_up_at:
-            process_tree.kill_descendants()
+            if self._namespace is None:
+                process_tree.kill_descendants()
             time.sleep(0.0005)
 
 
@@ -220,15 +244,17 @@ def main(descriptor: int, runner_pid: int) -> None:
     for number in _IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited SIG_IGN would make waitpid fail
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+    adopt_orphans()
     try:
         runner = os.pidfd_open(runner_pid)
     except ProcessLookupError:
         return
     # If the runner ended before pidfd_open, it is not the parent any more, and its pid may have been reused.
     if os.getppid() == runner_pid:
-        Watchdog(JsonSocket(descriptor), runner).run()
+        channel = JsonSocket(descriptor)
+        forbidden = os.environ.get(ISOLATION_VARIABLE) == SCAN
+        problem = f"{ISOLATION_VARIABLE} is set" if forbidden else pid_namespace.find_problem()
+        Watchdog(channel, runner, None if problem else PidNamespace()).run(problem)
 
 
 if __name__ == "__main__":

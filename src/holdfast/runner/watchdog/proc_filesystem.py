@@ -30,6 +30,9 @@ class Process:
     def __repr__(self) -> str:
         return f"Process(pid={self.pid}, started={self.started})"
 
+    def is_alive(self) -> bool:
+        return read_process(self.pid) == self
+
     def send_signal(self, number: int) -> bool:
         """Send a signal. Return False if the process is gone or belongs to another user."""
         try:
@@ -72,6 +75,23 @@ def read_process(pid: int) -> Process | None:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return _process(pid, _stat_fields(file.read()))
     except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def is_exiting(pid: int) -> bool:
+    """Return True if the process can execute no code any more, or is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return bool(int(_stat_fields(file.read())[6]) & _EXITING)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def read_pid_namespace(pid: int) -> int | None:
+    """Return the number of the PID namespace of a process, or None if it is gone or another user hides it."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
 

@@ -1,17 +1,14 @@
 """Start of a driver by fork and exec, from a process with one thread. Standard library only: the watchdog imports this."""
 
-import ctypes
 import os
 import signal
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog.boottime_timer import boottime
 from holdfast.runner.watchdog.json_socket import MalformedMessage
+from holdfast.runner.watchdog.linux_calls import die_with_parent, mount_own_proc
 
-_PR_SET_PDEATHSIG = 1
 _NOT_STARTED = 127
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SpawnRequest:
@@ -31,35 +28,44 @@ class SpawnRequest:
             raise MalformedMessage
 
 
-def spawn_driver(request: SpawnRequest, report: int, deadline: float) -> int:
-    """Fork and execute the command; return the child's pid. The child writes the reason of a failure to `report`.
+def spawn_driver(request: SpawnRequest, deadline: float, *, own_proc: bool) -> tuple[int, int]:
+    """Fork and execute the command. Return the child's pid, and a pipe to which the child writes the reason of a failure.
 
-    The fork is safe, because this process has only one thread.
+    With `own_proc` the child is in another PID namespace and needs a /proc of its own. The fork is safe, because this process
+    has only one thread.
     """
-    watchdog = os.getpid()
-    pid = os.fork()
+    reading, writing = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
     if pid:
-        return pid
+        os.close(writing)
+        return pid, reading
     problem = ""
     try:
-        problem = _exec_driver(request, deadline, watchdog)
+        os.close(reading)
+        die_with_parent(writing)
+        if own_proc:
+            mount_own_proc()
+        problem = _exec_driver(request, deadline)
+    except OSError as error:
+        problem = f"cannot start a process: {error.strerror}"
     except BaseException as error:  # noqa: BLE001 - no code of the watchdog may continue in the child
         problem = f"cannot start the driver: {error}"
     finally:
-        os.write(report, problem.encode(errors="replace")[:4096])
+        os.write(writing, problem.encode(errors="replace")[:4096])
         os._exit(_NOT_STARTED)
 
 
-def _exec_driver(request: SpawnRequest, deadline: float, parent: int) -> str:
+def _exec_driver(request: SpawnRequest, deadline: float) -> str:
     """Replace the child by the driver. Return only if that fails, with the reason.
 
     The driver inherits only the standard descriptors: exec closes all others.
     """
     os.setsid()
-    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    # A parent that died before the prctl call sends no signal, but then this process already has another parent.
-    if os.getppid() != parent:
-        os._exit(_NOT_STARTED)
     os.dup2(1, 2)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)

@@ -114,6 +114,7 @@ class ZooKeeperServer:
                     stdout=console,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    umask=0o077,  # the data contains secrets
                     pass_fds=self._lock.inheritable_fds(),
                 )
         except OSError as error:

@@ -15,7 +15,7 @@ from kazoo.protocol.states import KazooState
 from holdfast.errors import OutcomeUnknown, Refused, SessionEnded, Unavailable
 from holdfast.zk.kazoo_transport.kazoo_connection import SocketHandler, create_kazoo_client, format_hosts
 from holdfast.zk.kazoo_transport.loop_mailbox import LoopMailbox
-from holdfast.zk.kazoo_transport.packets import Answer, GetZxid, MultiRead, PacketSizer, SetWatches
+from holdfast.zk.kazoo_transport.packets import Answer, GetZxid, MultiRead, SetWatches
 from holdfast.zk.kazoo_transport.pending_calls import PendingCalls
 from holdfast.zk.kazoo_transport.translation import add_operations, to_commit_result, to_holdfast_error, to_stat
 from holdfast.zk.session.client import (
@@ -35,6 +35,7 @@ from holdfast.zk.session.client import (
     Znode,
 )
 from holdfast.zk.session.connection_settings import ConnectionSettings
+from holdfast.zk.session.packet_sizer import PacketSizer
 
 TRANSACTION_BYTES_MAX = 1_000_000
 """ZooKeeper drops the connection of a client that sends more than 1 MiB, so larger transactions are refused first."""
@@ -95,6 +96,10 @@ class NetworkClient:
     def connection_problem(self) -> str:
         return "" if self._state is ConnectionState.CONNECTED else self._handler.connection_problem
 
+    @property
+    def connection_count(self) -> int:
+        return self._connection_count
+
     # Callbacks on kazoo's connection thread. They must not block or call ZooKeeper.
 
     def _on_established(self, timeout_s: float) -> None:
@@ -105,9 +110,9 @@ class NetworkClient:
             if self._session is None:
                 self._session = session
             if self._session.id == session.id:
-                self._state = ConnectionState.CONNECTED
+                self._connection_count += 1  # before the state: a call on this connection must see the new count
                 self._timeout_s = self._pending.session_timeout_s = timeout_s
-                self._connection_count += 1
+                self._state = ConnectionState.CONNECTED
         if self._session.id != session.id:
             self._end("ZooKeeper has replaced the session by a new one")
         self._mailbox.post(self._wake)

@@ -6,8 +6,8 @@ node tries to lead: if two nodes believe that they are first, only one of them c
 """
 
 from holdfast.errors import Conflict
-from holdfast.model.cluster_records import EpochRecord
 from holdfast.model.codec import encode
+from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Epoch, NodeId
 from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.records.epoch import decode_epoch, sequence_number
@@ -45,9 +45,11 @@ class Election:
         names = await self._client.children(self._paths.election, watch=True)
         return next((name for name in sorted(names) if name.startswith(self._prefix)), None)
 
-    async def leave(self) -> None:
-        if (contender := await self._find_own_contender()) is not None:
-            await self._client.commit([Delete(self._paths.contender(contender), 0)])
+    async def leave(self, client: Client) -> None:
+        """Leave the queue. `client` is the same session; a node also leaves the queue of a cluster that it did not verify."""
+        for name in await client.children(self._paths.election):
+            if name.startswith(self._prefix):
+                await client.commit([Delete(self._paths.contender(name), 0)])
 
     async def is_first(self, contender: str) -> bool:
         """Return True if no live contender is before `contender`; otherwise watch the first one that is."""

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from holdfast.errors import Refused
 from holdfast.model.cluster_records import NodeRecord
-from holdfast.model.codec import MalformedRecord, NewerSchema, decode
+from holdfast.model.codec import MalformedRecord, NewerRecord, NewerSchema, decode
+from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import NodeId
-from holdfast.zk.records.epoch import decode_epoch, is_contender
+from holdfast.zk.records.epoch import read_leader_and_nodes
+from holdfast.zk.records.job_records import decode_znode
 from holdfast.zk.records.paths import Paths
-from holdfast.zk.session.client import Client, NoNode
+from holdfast.zk.session.missing_znode import none_if_missing
+from holdfast.zk.session.reader import NoNode, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +22,16 @@ class ClusterView:
     problems: tuple[str, ...]
 
 
-async def read_cluster(client: Client, paths: Paths) -> ClusterView:
+async def read_cluster(client: Reader, paths: Paths) -> ClusterView:
     """Read the cluster. Raises Refused if it does not exist or is incomplete."""
-    try:
-        epoch = await client.get(paths.epoch)
-        record = decode_epoch(paths, epoch)
-        leader = None
-        if record is not None and is_contender(record.contender):
-            stat = await client.exists(paths.contender(record.contender))
-            leader = record.leader if stat is not None and stat.ephemeral_owner != 0 else None
-        names = sorted(await client.children(paths.nodes))
-    except NoNode as error:
-        if str(error).startswith(paths.epoch):
-            raise Refused(f"there is no Holdfast cluster at {paths.root} yet: no node has ever joined it") from None
-        raise Refused(
-            f"the cluster at {paths.root} is incomplete: {error}; a running node recreates the missing znode"
-        ) from None
-    nodes, problems = [], []
-    for name in names:
-        node = NodeId(name)
+    leader, epoch, ids = await read_leader_and_nodes(client, paths)
+    epoch_record = decode_znode(EpochRecord, await none_if_missing(client.get(paths.epoch)), paths.epoch)
+    nodes, problems = [], [epoch_record.reason] if isinstance(epoch_record, NewerRecord) else []
+    for node in ids:
         try:
             nodes.append((node, decode(NodeRecord, (await client.get(paths.node(node))).data, where=paths.node(node))))
         except NoNode:
             continue  # the node left after its name was read
         except (MalformedRecord, NewerSchema) as error:
             problems.append(str(error))
-    return ClusterView(leader, epoch.stat.version, tuple(nodes), tuple(problems))
+    return ClusterView(leader, epoch, tuple(nodes), tuple(problems))

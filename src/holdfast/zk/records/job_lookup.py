@@ -11,8 +11,8 @@ from holdfast.zk.records.job_reader import read_job
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.stored_job import StoredJob
 from holdfast.zk.records.submission import decode_name_owner
-from holdfast.zk.session.client import Client, Znode
 from holdfast.zk.session.missing_znode import children_or_empty, none_if_missing
+from holdfast.zk.session.reader import Reader, Znode
 
 PREFIX_LENGTH_MIN = 2
 """Characters of an id prefix. All ids begin with the same character."""
@@ -20,7 +20,7 @@ LISTED_MAX = 10
 SUGGESTED_MAX = 3
 
 
-async def find_job(client: Client, paths: Paths, text: str) -> StoredJob:
+async def find_job(client: Reader, paths: Paths, text: str) -> StoredJob:
     """Return the job with this id, this name or this id prefix, in this order of precedence.
 
     A name refers to the live job that owns it, or else to the newest ended job of that name.
@@ -37,7 +37,7 @@ async def find_job(client: Client, paths: Paths, text: str) -> StoredJob:
     return job
 
 
-async def _find_by_name(client: Client, paths: Paths, ids: list[JobId], name: str) -> JobId | None:
+async def _find_by_name(client: Reader, paths: Paths, ids: list[JobId], name: str) -> JobId | None:
     znode = await none_if_missing(client.get(paths.name(name)))
     if znode is not None and (owner := decode_name_owner(znode)) in ids:
         return owner
@@ -45,7 +45,7 @@ async def _find_by_name(client: Client, paths: Paths, ids: list[JobId], name: st
     return max(named)[1] if named else None
 
 
-async def _read_names(client: Client, paths: Paths, ids: list[JobId]) -> list[tuple[str, int, JobId]]:
+async def _read_names(client: Reader, paths: Paths, ids: list[JobId]) -> list[tuple[str, int, JobId]]:
     """Return (name, time of submission in milliseconds, id) of each job whose spec is readable."""
     specs = await read_in_groups(lambda group: read_znodes(client, [paths.job(id, "spec") for id in group]), ids)
     named = [(_decode_name(spec), spec.stat.created_ms, id) for id, spec in zip(ids, specs, strict=True) if spec is not None]

@@ -14,12 +14,11 @@ from holdfast.zk.records.batch_reads import read_in_groups, read_znodes
 from holdfast.zk.records.job_records import JobRecords, none_if_unreadable
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.stored_job import StoredJob
-from holdfast.zk.records.submission import decode_name_owner
-from holdfast.zk.session.client import Client, Read, Znode
 from holdfast.zk.session.missing_znode import children_or_empty
+from holdfast.zk.session.reader import Read, Reader, Znode
 
 
-async def read_jobs(client: Client, paths: Paths, *, include_ended: bool) -> list[StoredJob]:
+async def read_jobs(client: Reader, paths: Paths, *, include_ended: bool) -> list[StoredJob]:
     """Return all live jobs, and with `include_ended` the ended ones too, in no particular order."""
     ids = [JobId(name) for name in await children_or_empty(client, paths.jobs)]
     quarantined = set(map(JobId, await children_or_empty(client, paths.quarantine)))
@@ -27,17 +26,19 @@ async def read_jobs(client: Client, paths: Paths, *, include_ended: bool) -> lis
     return await _add_missing_names(client, paths, jobs)
 
 
-async def read_job(client: Client, paths: Paths, id: JobId) -> StoredJob | None:
+async def read_job(client: Reader, paths: Paths, id: JobId) -> StoredJob | None:
     """Return the job, or None if it has no znodes."""
     quarantined = [id] if await client.exists(paths.quarantine_entry(id)) is not None else []
     jobs = await _read_group(client, paths, [id], quarantined, include_ended=True)
     return (await _add_missing_names(client, paths, jobs))[0] if jobs else None
 
 
-async def _add_missing_names(client: Client, paths: Paths, jobs: list[StoredJob]) -> list[StoredJob]:
+async def _add_missing_names(client: Reader, paths: Paths, jobs: list[StoredJob]) -> list[StoredJob]:
     """Name each job whose spec is unreadable after the name znode that points to it."""
     if all(job.name is not None for job in jobs):
         return jobs
+    from holdfast.zk.records.submission import decode_name_owner  # expensive import, rarely needed
+
     names = await children_or_empty(client, paths.names)
     owners = await read_in_groups(lambda group: read_znodes(client, map(paths.name, group)), names)
     names_by_owner = {decode_name_owner(owner): name for name, owner in zip(names, owners, strict=True) if owner is not None}
@@ -45,7 +46,7 @@ async def _add_missing_names(client: Client, paths: Paths, jobs: list[StoredJob]
 
 
 async def _read_group(
-    client: Client, paths: Paths, ids: Sequence[JobId], quarantined: Collection[JobId], *, include_ended: bool
+    client: Reader, paths: Paths, ids: Sequence[JobId], quarantined: Collection[JobId], *, include_ended: bool
 ) -> list[StoredJob]:
     """Read the jobs in at most four batched reads: states, other parts, existence of empty jobs, later spec versions."""
     states = await read_znodes(client, [paths.job(id, "state") for id in ids])
@@ -76,7 +77,7 @@ class _Draft:
 
     def add(self, znodes: Mapping[str, Znode | None]) -> None:
         self._read = {**znodes, **self._read}
-        self._records = self._records.add(znodes, newer_is_unreadable=True)
+        self._records = self._records.add(znodes)
 
     @property
     def state(self) -> JobState | None:

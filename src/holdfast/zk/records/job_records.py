@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from holdfast.model.codec import MalformedRecord, NewerSchema, UnreadableRecord, decode
+from holdfast.model.codec import MalformedRecord, NewerRecord, NewerSchema, UnreadableRecord, decode
 from holdfast.model.identifiers import Attempt
 from holdfast.model.job import DesiredRecord, JobState, Lease, Report, Spec
-from holdfast.zk.session.client import Znode
+from holdfast.zk.session.reader import Znode
 
 Record = TypeVar("Record")
 
@@ -30,37 +30,30 @@ class JobRecords:
     attempt: Attempt | None = None
     """Last assigned attempt number: the version of the `attempt` znode, which is independent of its bytes."""
 
-    def add(self, znodes: Mapping[str, Znode | None], *, newer_is_unreadable: bool = False) -> "JobRecords":
-        """Return these records together with the given parts, decoded.
-
-        A record of a newer schema raises NewerSchema, or becomes an UnreadableRecord if `newer_is_unreadable` is set.
-        """
-        decoded = {part: _decode_part(part, znode, newer_is_unreadable) for part, znode in znodes.items()}
-        return replace(self, **decoded)
+    def add(self, znodes: Mapping[str, Znode | None]) -> "JobRecords":
+        """Return these records together with the given parts, decoded."""
+        return replace(self, **{part: _decode_part(part, znode) for part, znode in znodes.items()})
 
 
 def decode_znode(kind: type[Record], znode: Znode | None, where: str) -> Record | UnreadableRecord | None:
-    """Decode a znode that may be missing or malformed. Raise NewerSchema if a later version of Holdfast wrote it."""
+    """Decode a znode that may be missing, malformed or written by a later version of Holdfast."""
     if znode is None:
         return None
     try:
         return decode(kind, znode.data, where=where)
     except MalformedRecord as error:
         return UnreadableRecord(str(error))
+    except NewerSchema as error:
+        return NewerRecord(str(error))
 
 
 def none_if_unreadable(record: Record | UnreadableRecord | None) -> Record | None:
     return None if isinstance(record, UnreadableRecord) else record
 
 
-def _decode_part(part: str, znode: Znode | None, newer_is_unreadable: bool) -> Any:
+def _decode_part(part: str, znode: Znode | None) -> Any:
     if part == "attempt":
         return Attempt(znode.stat.version) if znode is not None else None
     if part == "report" and znode is not None and not znode.data:
         return None
-    try:
-        return decode_znode(_RECORD_TYPES[part], znode, f"the job's {part}")
-    except NewerSchema as error:
-        if not newer_is_unreadable:
-            raise
-        return UnreadableRecord(str(error))
+    return decode_znode(_RECORD_TYPES[part], znode, f"the job's {part}")

@@ -13,10 +13,11 @@ from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import JobId, is_valid_name
 from holdfast.model.job import Desired, DesiredRecord, JobState, Report, Spec
 from holdfast.model.versions import FIRST_VERSION
+from holdfast.zk.records.announced_schemas import read_schema_for_writing
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.submission import RequestRecord, decode_name_owner
 from holdfast.zk.records.synced_read import read_after_sync
-from holdfast.zk.session.client import Check, Client, Committed, Delete, NoNode, Operation, SetData, Znode
+from holdfast.zk.session.client import Check, Client, Committed, Delete, NoNode, Operation, Reader, SetData, Znode
 from holdfast.zk.session.missing_znode import children_or_empty, none_if_missing
 
 TRIES_MAX = 5
@@ -32,13 +33,13 @@ class QuarantineEntry:
     problem: str = ""
 
 
-async def read_quarantine(client: Client, paths: Paths) -> list[QuarantineEntry]:
+async def read_quarantine(client: Reader, paths: Paths) -> list[QuarantineEntry]:
     names = await children_or_empty(client, paths.quarantine)
     entries = [await read_quarantine_entry(client, paths, JobId(name)) for name in sorted(names)]
     return [entry for entry in entries if entry is not None]
 
 
-async def read_quarantine_entry(client: Client, paths: Paths, job: JobId) -> QuarantineEntry | None:
+async def read_quarantine_entry(client: Reader, paths: Paths, job: JobId) -> QuarantineEntry | None:
     znode = await none_if_missing(client.get(paths.quarantine_entry(job)))
     if znode is None:
         return None
@@ -115,12 +116,13 @@ async def _release_operations(client: Client, paths: Paths, job: JobId, *, force
     name = await _read_owned_name(client, paths, job, spec.name)
     if name is None:
         raise Refused(f"the name '{spec.name}' does not point to job {job}: discard the job and submit it again")
+    desired_data = encode(desired_record, schema=await read_schema_for_writing(client, paths))
     checks = [Check(paths.job(job, part), parts[part].stat.version) for part in ("attempt", "report", "state")]
     return [
         Check(paths.spec(job, version), parts["spec"].stat.version),
         *checks,
         Check(paths.name(spec.name), name.stat.version),
-        SetData(paths.job(job, "desired"), encode(desired_record), parts["desired"].stat.version),
+        SetData(paths.job(job, "desired"), desired_data, parts["desired"].stat.version),
         Delete(paths.quarantine_entry(job), record.stat.version),
     ]
 

@@ -8,13 +8,14 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
-from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import JobId, is_valid_name
 from holdfast.model.job import Desired, DesiredRecord, JobState, Spec
 from holdfast.model.phase import Phase
+from holdfast.zk.records.announced_schemas import read_schema_for_writing
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.synced_read import read_after_sync
-from holdfast.zk.session.client import Client, Committed, Create, NodeExists, NoNode, Operation, SetData, Znode
+from holdfast.zk.session.client import Client, Committed, Create, NodeExists, NoNode, Operation, Reader, SetData, Znode
 
 TRIES_MAX = 5
 
@@ -47,9 +48,10 @@ async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, reques
     for what, name in (("name", spec.name), ("request id", request)):
         if not is_valid_name(name):
             raise Refused(f"'{name}' cannot be used as a {what}: use 1 to 64 letters, digits, '.', '_' or '-'")
+    schema = await read_schema_for_writing(client, paths)
     for _ in range(TRIES_MAX):
         try:
-            outcome = await client.commit(_submit_operations(paths, spec, job, request))
+            outcome = await client.commit(_submit_operations(paths, spec, job, request, schema))
         except OutcomeUnknown:
             if (submitted := await _recover_lost_reply(client, paths, spec, request)) is not None:
                 return submitted
@@ -64,23 +66,23 @@ async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, reques
     raise Unavailable(f"ZooKeeper did not confirm the submission: submit again with the same request id, '{request}'")
 
 
-def _submit_operations(paths: Paths, spec: Spec, job: JobId, request: str) -> list[Operation]:
+def _submit_operations(paths: Paths, spec: Spec, job: JobId, request: str, schema: int) -> list[Operation]:
     state = JobState(Phase.PENDING, "submitted, waiting for the leader", request=request)
     return [
-        Create(paths.request(request), encode(RequestRecord(job, hash_spec(spec)))),
-        Create(paths.name(spec.name), encode(NameRecord(job))),
+        Create(paths.request(request), encode(RequestRecord(job, hash_spec(spec)), schema=schema)),
+        Create(paths.name(spec.name), encode(NameRecord(job), schema=schema)),
         Create(paths.job(job)),
-        Create(paths.job(job, "spec"), encode(spec)),
-        Create(paths.job(job, "desired"), encode(DesiredRecord(Desired.RUN))),
+        Create(paths.job(job, "spec"), encode(spec, schema=schema)),
+        Create(paths.job(job, "desired"), encode(DesiredRecord(Desired.RUN), schema=schema)),
         Create(paths.job(job, "attempt")),
         Create(paths.job(job, "report")),
-        Create(paths.job(job, "state"), encode(state)),
+        Create(paths.job(job, "state"), encode(state, schema=schema)),
     ]
 
 
 def hash_spec(spec: Spec) -> str:
-    """Return the hash of the spec, without its submitter."""
-    return hashlib.sha256(encode(replace(spec, by=""))).hexdigest()
+    """Return the hash of the spec, without its submitter. It is independent of the schema in which the spec is stored."""
+    return hashlib.sha256(encode(replace(spec, by=""), schema=OLDEST_SCHEMA)).hexdigest()
 
 
 async def _recover_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
@@ -93,7 +95,7 @@ async def _recover_lost_reply(client: Client, paths: Paths, spec: Spec, request:
         ) from None
 
 
-async def find_submitted_job(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
+async def find_submitted_job(client: Reader, paths: Paths, spec: Spec, request: str) -> JobId | None:
     """Return the job that was submitted with this request id, if any. Raises Refused if its spec was different."""
     path = paths.request(request)
     try:
@@ -127,14 +129,23 @@ async def set_desired(
 ) -> Desired:
     """Write the desired state of a job and return the previous one. Raises Refused if the job was cancelled.
 
+    Raises Unavailable only if nothing was written, and OutcomeUnknown if ZooKeeper is away after the reply to a write was lost.
     With `repeat` an unchanged desired state is written too. The new version restarts a running job and resumes a parked one.
     """
     path = paths.job(job, "desired")
     sent_version: int | None = None
+    schema = await read_schema_for_writing(client, paths)
     for _ in range(TRIES_MAX):
-        znode = await _read_desired(client, path, job)
+        try:
+            znode = await _read_desired(client, path, job)
+        except Unavailable as error:
+            if sent_version is None:
+                raise
+            raise OutcomeUnknown(
+                f"the reply to the request for job {job} was lost: {error}; see 'holdfast show {job}'"
+            ) from error
         record = decode(DesiredRecord, znode.data, where=path)
-        previous, data = record.desired, encode(replace(record, desired=desired, force=force))
+        previous, data = record.desired, encode(replace(record, desired=desired, force=force), schema=schema)
         if sent_version is not None and znode.stat.version > sent_version and znode.data == data:
             return desired  # the write whose reply was lost did take effect
         if previous is Desired.CANCEL and desired is not Desired.CANCEL:

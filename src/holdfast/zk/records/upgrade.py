@@ -8,9 +8,10 @@ from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, DesiredRecord, JobState, Spec
 from holdfast.model.versions import FIRST_VERSION
+from holdfast.zk.records.announced_schemas import read_schema_for_writing
 from holdfast.zk.records.paths import SPEC_PREFIX, Paths
 from holdfast.zk.records.submission import TRIES_MAX, hash_spec
-from holdfast.zk.session.client import Check, Client, Committed, Create, NodeExists, NoNode, Operation, SetData, Znode
+from holdfast.zk.session.client import Check, Client, Committed, Create, NodeExists, NoNode, Operation, Reader, SetData, Znode
 from holdfast.zk.session.missing_znode import children_or_empty, none_if_missing
 
 VERSIONS_MAX = 1000
@@ -26,6 +27,7 @@ async def upgrade(client: Client, paths: Paths, job: JobId, change: SpecChange, 
     Raises Refused if the job has ended, was cancelled or does not exist.
     """
     sent: Spec | None = None
+    schema = await read_schema_for_writing(client, paths)
     for _ in range(TRIES_MAX):
         base = await _read_base(client, paths, job)
         if sent is not None and hash_spec(base.spec) == hash_spec(sent):
@@ -38,7 +40,7 @@ async def upgrade(client: Client, paths: Paths, job: JobId, change: SpecChange, 
         if base.new_version > VERSIONS_MAX:
             raise Refused(f"job {job} has reached the limit of {VERSIONS_MAX} versions: submit it as a new job")
         try:
-            outcome = await client.commit(_upgrade_operations(paths, job, base, spec, trial_s))
+            outcome = await client.commit(_upgrade_operations(paths, job, base, spec, trial_s, schema))
         except OutcomeUnknown:
             sent = spec
             continue
@@ -82,12 +84,14 @@ async def _read_base(client: Client, paths: Paths, job: JobId) -> _UpgradeBase:
     )
 
 
-def _upgrade_operations(paths: Paths, job: JobId, base: _UpgradeBase, spec: Spec, trial_s: float) -> list[Operation]:
+def _upgrade_operations(
+    paths: Paths, job: JobId, base: _UpgradeBase, spec: Spec, trial_s: float, schema: int
+) -> list[Operation]:
     desired_record = replace(base.desired_record, version=base.new_version, trial_s=trial_s, force=False)
     return [
         Check(paths.job(job, "state"), base.state.stat.version),
-        Create(paths.spec(job, base.new_version), encode(spec)),
-        SetData(paths.job(job, "desired"), encode(desired_record), base.desired.stat.version),
+        Create(paths.spec(job, base.new_version), encode(spec, schema=schema)),
+        SetData(paths.job(job, "desired"), encode(desired_record, schema=schema), base.desired.stat.version),
     ]
 
 
@@ -103,7 +107,7 @@ class SpecVersion:
         return self.spec.by if self.spec is not None else ""
 
 
-async def read_versions(client: Client, paths: Paths, job: JobId) -> list[SpecVersion]:
+async def read_versions(client: Reader, paths: Paths, job: JobId) -> list[SpecVersion]:
     """Return all versions of the job's spec, the first one first."""
     versions: list[SpecVersion] = []
     parts = await children_or_empty(client, paths.job(job))
@@ -119,7 +123,7 @@ async def read_versions(client: Client, paths: Paths, job: JobId) -> list[SpecVe
     return versions
 
 
-async def _read_spec(client: Client, paths: Paths, job: JobId, version: int) -> Spec:
+async def _read_spec(client: Reader, paths: Paths, job: JobId, version: int) -> Spec:
     path = paths.spec(job, version)
     try:
         return decode(Spec, (await client.get(path)).data, where=path)

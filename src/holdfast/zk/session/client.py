@@ -14,6 +14,33 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import Conflict, HoldfastError, Refused
+from holdfast.zk.session.reader import NoNode, Read, Reader, ReadResult, Stat, Znode
+
+__all__ = [
+    "ANY_PATH",
+    "BadVersion",
+    "Check",
+    "Client",
+    "ClientFactory",
+    "Committed",
+    "ConnectionState",
+    "Create",
+    "Delete",
+    "NoAuth",
+    "NoNode",
+    "NodeExists",
+    "NotEmpty",
+    "Operation",
+    "Read",
+    "ReadResult",
+    "Reader",
+    "Rejected",
+    "SessionId",
+    "SetData",
+    "Stat",
+    "WakeCallback",
+    "Znode",
+]
 
 ANY_PATH = ""
 """Marker among the paths of fired watches: any watch may have fired."""
@@ -35,35 +62,6 @@ class SessionId:
 
     id: int
     password: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    version: int
-    created_zxid: int
-    created_ms: int
-    ephemeral_owner: int
-    """Id of the session that owns this ephemeral znode; 0 for a persistent znode."""
-
-
-@dataclass(frozen=True, slots=True)
-class Znode:
-    data: bytes
-    stat: Stat
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """One read of a batch."""
-
-    path: str
-    children: bool = False
-    """Read the names of the children instead of the data."""
-    watch: bool = False
-
-
-ReadResult = Znode | list[str] | None
-"""Result of a `Read`: the znode, or the names of its children, or None if the znode does not exist."""
 
 
 def _check_expected_version(version: int) -> None:
@@ -131,10 +129,6 @@ class Rejected:
     error: HoldfastError
 
 
-class NoNode(Conflict):
-    """The znode does not exist."""
-
-
 class NodeExists(Conflict):
     """The znode already exists."""
 
@@ -151,7 +145,9 @@ class NoAuth(Refused):
     """The ZooKeeper user lacks the permission."""
 
 
-class Client(Protocol):
+class Client(Reader, Protocol):
+    """One session, with the reads of `Reader`."""
+
     @property
     def state(self) -> ConnectionState: ...
 
@@ -171,21 +167,9 @@ class Client(Protocol):
     def connection_problem(self) -> str:
         """Reason of the last failed connection attempt; empty while connected, or if unknown."""
 
-    async def get(self, path: str, *, watch: bool = False) -> Znode:
-        """Return the data and Stat; raise NoNode. With `watch`, the next change calls the client's wake callback."""
-
-    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
-        """Return the Stat, or None if the znode does not exist. With `watch`, its creation calls the wake callback too."""
-
-    async def children(self, path: str, *, watch: bool = False) -> list[str]:
-        """Return the names of the children, in no particular order; raise NoNode."""
-
-    async def read_many(self, reads: Sequence[Read]) -> list[ReadResult]:
-        """Return the result of each read, in order. Much cheaper than separate calls.
-
-        The reads run in order but not atomically: a later result may be newer. A requested watch fires for every change
-        that its read does not include, and occasionally for one that it does. Missing znodes are not watched.
-        """
+    @property
+    def connection_count(self) -> int:
+        """Number of connections that this session has had. It changes before a call is sent on a new connection."""
 
     def take_fired_paths(self) -> set[str]:
         """Return and clear the paths whose watches have fired. Contains ANY_PATH if the connection was lost.

@@ -11,9 +11,10 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from holdfast.zk.session.wire import CLOSE_SESSION, granted_timeout_ms, pack_connect, receive_packet, send_packet
+
 CONNECT_TIMEOUT_S = 1.0
 RETRY_DELAY_S = 0.1
-_CLOSE_SESSION = -11
 
 ConnectionOpener = Callable[[str, int], socket.socket]
 
@@ -48,30 +49,10 @@ def open_plain_connection(host: str, port: int) -> socket.socket:
 
 def _resume_and_close(server: socket.socket, session_id: int, password: bytes) -> None:
     """Resume the session and close it. Return early if it has ended already."""
-    _send(server, struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0")
-    _, granted_ms = struct.unpack_from(">ii", _receive(server))
-    if granted_ms <= 0:
+    send_packet(server, pack_connect(timeout_ms=10_000, session_id=session_id, password=password))
+    if granted_timeout_ms(receive_packet(server)) <= 0:
         return  # a timeout of 0 means that the session has expired or was closed
-    _send(server, struct.pack(">ii", 1, _CLOSE_SESSION))
-    xid, _, error = struct.unpack_from(">iqi", _receive(server))
+    send_packet(server, struct.pack(">ii", 1, CLOSE_SESSION))
+    xid, _, error = struct.unpack_from(">iqi", receive_packet(server))
     if xid != 1 or error != 0:
         raise EOFError(f"ZooKeeper answered with error {error} to a request to close a session")
-
-
-def _send(server: socket.socket, message: bytes) -> None:
-    server.sendall(struct.pack(">i", len(message)) + message)
-
-
-def _receive(server: socket.socket) -> bytes:
-    (length,) = struct.unpack(">i", _receive_exactly(server, 4))
-    return _receive_exactly(server, length)
-
-
-def _receive_exactly(server: socket.socket, count: int) -> bytes:
-    received = b""
-    while len(received) < count:
-        chunk = server.recv(count - len(received))
-        if not chunk:
-            raise EOFError("ZooKeeper closed the connection")
-        received += chunk
-    return received

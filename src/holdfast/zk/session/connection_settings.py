@@ -1,22 +1,29 @@
 """Addresses, credentials and TLS files for connections to a ZooKeeper ensemble."""
 
 import re
-import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import Refused
+
+if TYPE_CHECKING:
+    import ssl
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
+    """Certificate files for TLS."""
+
     ca: Path
     certificate: Path | None = None
     key: Path | None = None
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
 
-    def context(self) -> ssl.SSLContext:
+    def context(self) -> "ssl.SSLContext":
+        import ssl  # expensive import, needed only for TLS
+
         try:
             context = ssl.create_default_context(cafile=str(self.ca))
             context.check_hostname = self.check_hostname
@@ -35,6 +42,18 @@ class DigestCredentials:
 
     user: str
     password: str = field(repr=False)
+
+
+def read_auth_file(path: Path) -> DigestCredentials:
+    """Read a user from a file with one line `USER:PASSWORD`. Raises Refused if the file is unreadable or has no such line."""
+    try:
+        user, _, password = path.read_text().strip().partition(":")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "unknown error") if isinstance(error, OSError) else "it is not text"
+        raise Refused(f"cannot read the ZooKeeper user in {path}: {reason}") from error
+    if not user or not password or len(password.splitlines()) != 1:
+        raise Refused(f"{path} must have one line: USER:PASSWORD")
+    return DigestCredentials(user, password)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from holdfast.zk.session.client import Client, NoNode
+from holdfast.zk.session.reader import NoNode, Reader
 
 Answer = TypeVar("Answer")
 
@@ -16,6 +16,6 @@ async def none_if_missing(call: Awaitable[Answer]) -> Answer | None:
         return None
 
 
-async def children_or_empty(client: Client, path: str) -> list[str]:
+async def children_or_empty(client: Reader, path: str) -> list[str]:
     """Return the names of the children, or an empty list if the znode does not exist."""
     return await none_if_missing(client.children(path)) or []

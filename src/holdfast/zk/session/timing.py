@@ -100,3 +100,26 @@ class Confirmation:
 
     def holds(self, now: float) -> bool:
         return now < self._deadline
+
+
+class SteadyContact:
+    """Contact of an agent with ZooKeeper: since when it has had no gap longer than `gap_s_max`.
+
+    After a gap, sessions of nodes and runners may have expired although the processes are alive. So a missing znode says little
+    until they have had time to return. A new agent has had no contact yet.
+    """
+
+    def __init__(self, gap_s_max: float) -> None:
+        self._gap_s_max = gap_s_max
+        self._since = float("inf")
+        self._last = float("-inf")
+
+    def record(self, at: float) -> None:
+        """Record a successful contact at this boot time."""
+        if at - self._last > self._gap_s_max:
+            self._since = at
+        self._last = at
+
+    def undisturbed_since(self, now: float) -> float:
+        """Return the boot time of the first contact after the last gap; `now` if the contact is interrupted."""
+        return self._since if now - self._last <= self._gap_s_max else now

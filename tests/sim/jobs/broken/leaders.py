@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.leader.observer import Observer
-from holdfast.model.codec import UnreadableRecord
+from holdfast.model.codec import NewerSchema, UnreadableRecord
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import NO_FAILURES, JobState, Report
 from holdfast.model.phase import Phase
@@ -65,6 +65,16 @@ class IgnoresConflicts(ChangedTransactionsLeader):
         return outcomes.WriteCommitted(()) if isinstance(outcome, outcomes.WriteConflict | outcomes.LeadershipLost) else outcome
 
 
+class StopsAtNewerSchema(SimLeader):
+    """Leader that manages no job while a record of a newer schema exists."""
+
+    async def run_pass(self) -> int:
+        await self.observer.refresh()
+        for reason in self.observer.jobs_set_aside().values():
+            raise NewerSchema(reason, schema=2)
+        return await super().run_pass()
+
+
 class ReleasesInSecondTransaction(ChangedTransactionsLeader):
     """Leader that writes the final phase first, and releases the name and the order in a second transaction."""
 
@@ -100,12 +110,28 @@ class ResetsAttemptNumber(ChangedTransactionsLeader):
 class ChangedObserver(Observer):
     """Observer that alters its view of every job."""
 
-    def snapshot(self, epoch: Any, *, margin_s: float, start_s: float) -> Snapshot:
-        snapshot = super().snapshot(epoch, margin_s=margin_s, start_s=start_s)
+    def snapshot(self, epoch: Any) -> Snapshot:
+        snapshot = super().snapshot(epoch)
         return dataclasses.replace(snapshot, jobs={id: self.change_view(view, epoch) for id, view in snapshot.jobs.items()})
 
     def change_view(self, view: JobView, epoch: int) -> JobView:
         raise NotImplementedError
+
+
+class NodesAreNotAsked(Observer):
+    """Observer for which no node ends attempts on request, so that the leader trusts its clock."""
+
+    def snapshot(self, epoch: Any) -> Snapshot:
+        snapshot = super().snapshot(epoch)
+        nodes = {id: dataclasses.replace(node, ends_attempts=False) for id, node in snapshot.nodes.items()}
+        return dataclasses.replace(snapshot, nodes=nodes)
+
+
+class RestartingNodeIsGone(Observer):
+    """Observer that takes a node for gone as soon as it is not registered, although its agent may only be restarting."""
+
+    def snapshot(self, epoch: Any) -> Snapshot:
+        return dataclasses.replace(super().snapshot(epoch), nodes_gone_since={})
 
 
 class UnreadableStateIsPending(ChangedObserver):

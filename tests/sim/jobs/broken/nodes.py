@@ -1,19 +1,49 @@
 """Order executors, attempt operations and promises of nodes that break one rule each."""
 
 from holdfast.model.codec import decode
-from holdfast.model.identifiers import JobId
-from holdfast.model.job import INITIAL_VERSIONS, Order
+from holdfast.model.identifiers import Attempt, JobId, NodeId
+from holdfast.model.job import INITIAL_VERSIONS, Order, Report
+from holdfast.node.agent import Agent
 from holdfast.node.attempts import AttemptId
+from holdfast.node.failsafe.exchange import Answers, PromiseExchange
+from holdfast.node.failsafe.promises import FailsafePromises
+from holdfast.node.membership import Membership
 from holdfast.node.order_executor import OrderExecutor
-from holdfast.zk.session.client import Client, NoNode
+from holdfast.zk.session.client import Client, NoNode, Znode
 from holdfast.zk.session.client import ConnectionState as Connection
+from holdfast.zk.session.verified_client import VerifiedClient
 from tests.sim.jobs.broken.clients import (
     HidesReports,
 )
 from tests.sim.jobs.cluster.driver_execution import kill_and_wait
-from tests.sim.jobs.cluster.job_node import SimFailsafePromises
 from tests.sim.jobs.cluster.node_attempts import SimAttemptOperations
 from tests.sim.leadership.agent_node import PATHS
+
+
+class OrdersBeforeRecognition(Agent):
+    """Agent that executes orders and leads as soon as it is connected, before it has verified the cluster."""
+
+    async def _register(self, client: VerifiedClient, membership: Membership) -> Znode:
+        client.accept(client.connection_count)
+        if self._role_loops is not None:
+            self._role_loops.on_verified(client)
+        return await super()._register(client, membership)
+
+
+class VerifiesOncePerSession(Agent):
+    """Agent that does not verify the cluster again after it has reconnected within a session."""
+
+    _verified: VerifiedClient | None = None
+
+    async def _register(self, client: VerifiedClient, membership: Membership) -> Znode:
+        epoch = await super()._register(client, membership)
+        self._verified = client
+        return epoch
+
+    def _on_wakeup(self, client: Client) -> None:
+        if self._verified is not None and self._verified.unverified is client:
+            self._verified.accept(client.connection_count)
+        super()._on_wakeup(client)
 
 
 class ExecutesAnyOrder(OrderExecutor):
@@ -55,6 +85,21 @@ class CertifiesBeforeKill(OrderExecutor):
         await super()._certify_dead(client, attempt_id)
 
 
+class LeavesOlderAttempts(OrderExecutor):
+    """Order executor that starts an attempt without ending the older attempts of the job on its node."""
+
+    async def _end_older_attempts(self, client: Client, job: JobId, attempt: Attempt, report: Report | None) -> bool:
+        return True
+
+
+class CertifiesWithoutKillingRunner(OrderExecutor):
+    """Order executor that kills the driver of an attempt that it ends, but not the runner and the watchdog."""
+
+    async def _kill_and_certify(self, client: Client, attempt_id: AttemptId) -> None:
+        await self._write_certificate(client, attempt_id)
+        self._attempts.mark_closed(attempt_id)
+
+
 class PipeEndIsDeath(SimAttemptOperations):
     """Attempt operations that take the end of a pipe for death. A restarted agent has no pipes to earlier runners."""
 
@@ -75,11 +120,14 @@ class KillsOnlyDriver(SimAttemptOperations):
         return True
 
 
-class UnsyncedPromises(SimFailsafePromises):
-    fsync = False
-
-
-class NoWaitAfterReboot(SimFailsafePromises):
-    def _load(self, period_s: float) -> None:
-        super()._load(period_s)
+class NoWaitAfterReboot(FailsafePromises):
+    def _load(self) -> None:
+        super()._load()
         self._no_start_before = float("-inf")
+
+
+class PromiseCountedFromReply(PromiseExchange):
+    """Exchange whose promises count from the reply."""
+
+    def _record(self, node: NodeId, attempts: list[AttemptId], answers: Answers, *, until: float) -> None:
+        super()._record(node, attempts, answers, until=self._clock.boottime() + self._period_s)

@@ -2,17 +2,16 @@
 
 import asyncio
 import dataclasses
-from typing import Any
 
 from holdfast.model.codec import decode
 from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.job import Ending, Outcome, Report
 from holdfast.runner.attempt import Runner
-from holdfast.runner.lease import LeaseHolder
-from holdfast.zk.session.client import Client, SetData
+from holdfast.runner.lease import LeaseHolder, TakenLease
+from holdfast.zk.session.client import Check, Operation, SetData, Znode
 from holdfast.zk.session.client import ConnectionState as Connection
 from tests.sim.jobs.cluster.driver_execution import SimDriverExecution
-from tests.sim.jobs.cluster.peers import SimPeers
+from tests.sim.jobs.cluster.peers import SimGrantedPromises
 from tests.sim.jobs.cluster.shared_storage import SharedStorage
 from tests.sim.jobs.cluster.watchdog import SimWatchdog
 from tests.sim.leadership.agent_node import PATHS
@@ -21,80 +20,55 @@ from tests.sim.leadership.agent_node import PATHS
 class RunnerDeadlineFromReply(Runner):
     """Runner whose confirmation counts from the time of the reply."""
 
-    def _confirm(self, client: Client, sent_at: float) -> None:
+    def _confirm(self, sent_at: float) -> None:
         now = self._clock.boottime()
         before = now - self._timing.tick_s
-        self._confirmation.record_contact(sent_at=before, answered_at=before)
-        super()._confirm(client, now)
-
-
-class FirstWriteTrusted(Runner):
-    def _confirm(self, client: Client, sent_at: float) -> None:
-        before = sent_at - self._timing.tick_s
-        self._confirmation.record_contact(sent_at=before, answered_at=before)
-        super()._confirm(client, sent_at)
+        self._session.confirmation.record_contact(sent_at=before, answered_at=before)
+        super()._confirm(now)
 
 
 class ReadAsHeartbeat(Runner):
     """Runner that after its first heartbeat only reads its lease, and takes that for a confirmation."""
 
-    async def _step_while_connected(self, client: Client, holder: LeaseHolder, taken: Any) -> None:
-        sent_at = self._clock.boottime()
-        if holder._version == 0:
-            await super()._step_while_connected(client, holder, taken)
-        elif sent_at >= self._heartbeat_sent_at + self._timing.heartbeat_s:
-            await client.get(PATHS.job(self._assignment.job, "lease"))
-            self._confirm(client, sent_at)
+    async def _step_while_connected(self, taken: TakenLease) -> None:
+        sent_at, session = self._clock.boottime(), self._session
+        if session.holder._version == 0:
+            await super()._step_while_connected(taken)
+        elif sent_at >= session.heartbeat_sent_at + self._timing.heartbeat_s:
+            await session.client.get(PATHS.job(self._assignment.job, "lease"))
+            self._confirm(sent_at)
 
 
 class KillsWhenSuspended(Runner):
     """Runner that kills the driver when the connection is lost."""
 
-    async def _supervise_once(self, client: Client, holder: LeaseHolder, taken: Any) -> None:
-        if client.state is Connection.SUSPENDED:
+    async def _supervise_once(self, taken: TakenLease) -> None:
+        if self._session.state is Connection.SUSPENDED:
             self._kill_driver(Ending.LOST, "the connection was lost")
-        await super()._supervise_once(client, holder, taken)
+        await super()._supervise_once(taken)
 
 
 class PromiseWithoutMargin(Runner):
     """Runner that uses a promise until just the kill time is left."""
 
-    async def _request_promises(self) -> None:
-        before = self._promised_until
-        await super()._request_promises()
-        if self._promised_until > before:
-            self._promised_until += self._timing.margin_s - self._timing.kill_s
-            self._update_deadline()
-
-
-class PromiseFromReply(Runner):
-    """Runner whose promise counts from the reply and is used until just the kill time is left.
-
-    The margin alone would hide the error.
-    """
-
-    async def _request_promises(self) -> None:
-        before = self._promised_until
-        await super()._request_promises()
-        if self._promised_until > before:
-            self._promised_until = self._clock.boottime() + self._granted_s + self._timing.margin_s - self._timing.kill_s
-            self._update_deadline()
+    def _promise_deadline(self, nodes: tuple[NodeId, ...]) -> float:
+        return self._peers.promised_until(nodes) - self._timing.kill_s
 
 
 class AsksConfirmedSetOnly(Runner):
-    """Runner that asks only the last failsafe set that is certainly written, and ignores a later set that may be written."""
+    """Runner that uses only the last failsafe set that is certainly written, and ignores a later set that may be written."""
 
-    async def _request_promises(self) -> None:
-        if self._lease_holder is not None:
-            self._lease_holder._possible_failsafe_nodes = ()
-        await super()._request_promises()
+    def _extend_by_promises(self) -> None:
+        self._session.holder._possible_failsafe_nodes = ()
+        super()._extend_by_promises()
 
 
 class ReportsWithoutLease(Runner):
     """Runner that reports an outcome even if it no longer holds the lease."""
 
-    async def _release_lease(self, client: Client, holder: LeaseHolder, outcome: Outcome) -> None:
-        await super()._release_lease(client, holder, outcome)
+    async def _release_lease(self, outcome: Outcome) -> None:
+        await super()._release_lease(outcome)
+        holder = self._session.holder
         fresh = self._connect(lambda: None)
         for _ in range(100):
             if fresh.state is Connection.CONNECTED:
@@ -111,14 +85,56 @@ class ReportsWithoutLease(Runner):
         await fresh.close()
 
 
-class MajorityOfPromises(SimPeers):
-    """Peers that accept a majority of promises."""
+class RetakesAnyAttempt(LeaseHolder):
+    """Lease that is taken again without a check of the attempt number."""
 
-    async def request_promises(self, nodes: Any, assignment: Any, period_s: float) -> bool:
-        answers = await asyncio.gather(
-            *(self._request_promise(NodeId(address), assignment, period_s) for address in nodes.values())
-        )
-        return sum(answers) * 2 > len(answers)
+    def _check_still_newest(self, attempt: Znode) -> None:
+        """Accept every attempt number."""
+
+    def _retake_operations(self, attempt: Znode, own_report: Report, report: Znode) -> list[Operation]:
+        operations = super()._retake_operations(attempt, own_report, report)
+        return [each for each in operations if not each.path.endswith("/attempt")]
+
+
+class RetakesWithoutAttemptCheck(Runner):
+    lease_holder_class = RetakesAnyAttempt
+
+
+class RetakesOnlyLease(LeaseHolder):
+    """Lease that is taken again without a write of the report."""
+
+    def _retake_operations(self, attempt: Znode, own_report: Report, report: Znode) -> list[Operation]:
+        operations = super()._retake_operations(attempt, own_report, report)
+        unchanged = Check(self._path("report"), report.stat.version)
+        return [unchanged if each.path.endswith("/report") else each for each in operations]
+
+
+class RetakesWithoutReportWrite(Runner):
+    lease_holder_class = RetakesOnlyLease
+
+
+class RetakesAfterDeadline(Runner):
+    """Runner that keeps the driver until a new session has taken the lease, even if no promise is in force."""
+
+    def _continue_without_session(self) -> None:
+        self._promised_until = max(self._promised_until, self._clock.boottime() + self._session.timeout_s)
+        super()._continue_without_session()
+
+
+class NewSessionAsConfirmation(Runner):
+    """Runner that takes a new session for a confirmation of the lease."""
+
+    async def _retake_lease(self) -> None:
+        self._session.confirm(self._clock.boottime())
+        self._update_deadline()
+        await super()._retake_lease()
+
+
+class MajorityOfPromises(SimGrantedPromises):
+    """Promises of which a majority is accepted."""
+
+    def _combine(self, until: list[float]) -> float:
+        return sorted(until, reverse=True)[len(until) // 2] if until else float("-inf")
 
 
 class WatchdogWithoutDeadline(SimWatchdog):

@@ -1,12 +1,12 @@
 """Invariants of drivers, checked at every moment by kernel evidence, and of jobs after all faults are healed."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Event
 from holdfast.node.attempts import AttemptId
+from holdfast.node.failsafe.journal_format import decode_journal
 from tests.sim.jobs.checks.committed_records import CommittedRecords, JobRecord
 from tests.sim.jobs.checks.transaction_rules import TransactionRules
 from tests.sim.jobs.cluster.drivers import Driver, DriverEnd
@@ -36,10 +36,13 @@ class JobOracles(LeadershipOracles):
         self._machines = {node.name: node.machine for node in nodes}
         self._runners_started: Counter[tuple[JobId, int]] = Counter()
         self._orphaned_s: dict[Driver, float] = {}
+        self._unsupervised: set[Driver] = set()
         self.must_not_start: set[JobId] = set()
         """Jobs restored in part by hand; they must never start."""
         self.leases_removed_by_operator = False
         """True if an operator expires sessions or deletes leases. Then only the margin prevents two drivers at once."""
+        self.older_copy_restored = False
+        """True if an operator has restored an older copy of ZooKeeper's data. No node may act on it."""
         super().__init__(world, nodes)
         self.rules = TransactionRules(world, self.records, environment.drivers, self, self._report_violation)
         environment.drivers.on_start.append(self._check_driver_start)
@@ -60,13 +63,15 @@ class JobOracles(LeadershipOracles):
     # Starts
 
     def _check_runner_start(self, node: JobNode, attempt_id: AttemptId) -> None:
-        """Invariant 24: a node starts a runner only for an attempt that a state assigned to it."""
+        """Invariant 24: a node starts a runner only for an attempt that a state assigned to it, in data that it recognizes."""
         record = self.records.get(attempt_id.job)
         self._runners_started[attempt_id.job, attempt_id.attempt] += 1
         if self._runners_started[attempt_id.job, attempt_id.attempt] > RUNNERS_MAX:
             self._report_violation(
                 f"{node.name} started more than {RUNNERS_MAX} runners for attempt {attempt_id.attempt} of {attempt_id.job}"
             )
+        if self.older_copy_restored:
+            self._report_violation(f"{node.name} started a runner for {attempt_id.job} from an older copy of ZooKeeper's data")
         if (attempt_id.attempt, node.name) not in record.assigned_attempts:
             self._report_violation(
                 f"{node.name} started a runner for attempt {attempt_id.attempt} of {attempt_id.job}, which it was not assigned"
@@ -158,7 +163,7 @@ class JobOracles(LeadershipOracles):
     def _check_lease_or_promises(self, driver: Driver) -> None:
         """Check that a driver without a lease has promises of all nodes of its failsafe set."""
         record = self.records.get(driver.job)
-        if self.leases_removed_by_operator or record.tampered:
+        if self.leases_removed_by_operator or record.tampered or self._is_unsupervised(driver):
             return
         lease, report = record.lease, record.report
         if (lease is not None and lease["nonce"] == driver.nonce) or report is None:
@@ -172,16 +177,26 @@ class JobOracles(LeadershipOracles):
                 f"{driver} is alive without a lease and without a promise of {', '.join(missing) or 'any node'}"
             )
 
+    def _is_unsupervised(self, driver: Driver) -> bool:
+        """Return True if runner and watchdog are stopped, or were until the agent killed them."""
+        supervisors = [process for process in (driver.runner, driver.watchdog) if process is not None and process.alive]
+        if any(not process.process.stopped for process in supervisors):
+            self._unsupervised.discard(driver)
+        elif supervisors:
+            self._unsupervised.add(driver)
+        return driver in self._unsupervised
+
     def _has_promised(self, name: str, driver: Driver) -> bool:
         machine = self._machines[name]
         try:
-            promises = json.loads(machine.disk.promises.read_bytes())
+            journal = decode_journal(machine.disk.promises.read_bytes())
         except FileNotFoundError:
             return False
-        promise = promises["promises"].get(driver.job)
-        if promises["boot"] != machine.boot:
+        promise = journal.promises.get(driver.job)
+        if journal.boot != machine.boot:
             return True  # the node is down, or it must wait one whole period since its boot
-        return promise is not None and promise["until"] > machine.clock.boottime()
+        now = machine.clock.boottime()
+        return now < journal.no_start_before or (promise is not None and promise.until > now)
 
     # Final checks
 

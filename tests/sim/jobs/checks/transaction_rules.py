@@ -4,10 +4,11 @@ Rule numbers refer to the rules for writes in docs/architecture.md.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.model.identifiers import NodeId
+from holdfast.zk.session.client import Create, Operation
 from tests.sim.jobs.checks.committed_records import Commit, CommittedRecords, JobRecord
 from tests.sim.jobs.cluster.drivers import DriverEnd, DriverRegistry
 from tests.sim.jobs.cluster.job_node import LEADER_TIMING
@@ -42,12 +43,28 @@ class TransactionRules:
         self._report_violation = report_violation
         self._epoch_since_s = 0.0
         self._epoch = 0
+        self._registered_s: dict[str, float] = {}
+        """Time since which each registered node has been registered without interruption."""
         records.on_part_written.append(self._check_commit)
+        world.zk.on_commit(self._record_registrations)
+        world.zk.on_session_end(self._record_session_end)
         records.on_lease_gone.append(self._check_lease_end)
+
+    def _record_registrations(self, _: int, __: int, ___: str, operations: Sequence[Operation], ____: object) -> None:
+        for operation in operations:
+            if isinstance(operation, Create) and operation.path.startswith(f"{PATHS.nodes}/"):
+                self._registered_s[operation.path.rpartition("/")[2]] = self._world.now_s
+
+    def _record_session_end(self, _: int, __: int, ___: str, paths: Sequence[str], ____: str) -> None:
+        for path in paths:
+            if path.startswith(f"{PATHS.nodes}/"):
+                self._registered_s.pop(path.rpartition("/")[2], None)
 
     def _check_commit(self, part: str, before: JobRecord, after: JobRecord, commit: Commit) -> None:
         if commit.by_operator:
             return
+        if self._oracles.older_copy_restored and commit.by_agent:
+            self._report_violation(f"{commit.process} wrote the {part} of {after.id} in an older copy of ZooKeeper's data")
         if part == "attempt" and after.attempt <= before.attempt and commit.by_agent and not after.garbage_collected:
             self._report_violation(f"the attempt number of {after.id} went from {before.attempt} to {after.attempt}")
         if after.tampered:
@@ -191,7 +208,7 @@ class TransactionRules:
             self._report_violation(f"{node} was assigned more jobs than it has slots: {', '.join(there)}")
 
     def _check_previous_attempt_dead(self, before: JobRecord, number: int, node: str) -> None:
-        """Rule 5: the previous attempt is certified dead, or one margin has passed since its lease was gone.
+        """Rule 5: the previous attempt is certified dead, or its node is gone and its lease has been gone for one margin.
 
         In the second case the next attempt must be on a node of the failsafe set, unless a user forced it.
         """
@@ -203,6 +220,11 @@ class TransactionRules:
         if waited_s < LEADER_TIMING.margin_s - CLOCK_ERROR_S:
             self._report_violation(
                 f"attempt {number} of {before.id} was assigned only {waited_s:.2f} s after the last lease was gone"
+            )
+        registered_s = self._registered_s.get(report["node"], float("inf"))
+        if registered_s < before.lease_gone_s and not before.force:
+            self._report_violation(
+                f"attempt {number} of {before.id} was assigned without a certificate of {report['node']}, which is registered"
             )
         if report["failsafe"] and node not in report["failsafe"] and not before.force:
             self._report_violation(
@@ -225,7 +247,10 @@ class TransactionRules:
     # Runners and agents
 
     def _check_lease_taken(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
-        """Rule 3: the lease is taken together with the report, for the newest attempt, once, and only if the job should run."""
+        """Rule 3: the lease is taken together with the report, for the newest attempt.
+
+        It is taken once, and only if the job should run. A new session of the same runner can take it again.
+        """
         lease, report = after.lease, after.report
         if lease is None or not commit.by_runner:
             self._report_violation(f"{commit.process} took the lease of {after.id}")
@@ -235,12 +260,28 @@ class TransactionRules:
             self._report_violation(f"the lease of attempt {number} of {after.id} was taken without a report")
         if number != after.attempt:
             self._report_violation(f"the lease was taken for attempt {number} of {after.id}, but the newest is {after.attempt}")
+        if before.report is not None and before.report["nonce"] == lease["nonce"]:
+            self._check_lease_retaken(before, after)
+            return
         if after.desired != "run":
             self._report_violation(
                 f"the lease was taken for attempt {number} of {after.id}, but the desired state is {after.desired}"
             )
         if before.report is not None and before.report["attempt"] >= number:
             self._report_violation(f"the lease of attempt {number} of {after.id} was taken twice")
+
+    def _check_lease_retaken(self, before: JobRecord, after: JobRecord) -> None:
+        """Rule 3: the lease is taken again only for the attempt of the report, if the report does not say that it has ended."""
+        assert before.report is not None and after.lease is not None and after.report is not None
+        number = after.lease["attempt"]
+        if before.report["attempt"] != number:
+            self._report_violation(
+                f"the lease of attempt {number} of {after.id} was taken again, but the report names {before.report['attempt']}"
+            )
+        if before.report["dead"] or before.report["outcome"] is not None:
+            self._report_violation(f"the lease of attempt {number} of {after.id} was taken again after the attempt had ended")
+        if after.report != before.report:
+            self._report_violation(f"the report of {after.id} changed while the lease of attempt {number} was taken again")
 
     def _check_report(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
         report = after.report

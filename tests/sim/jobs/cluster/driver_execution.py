@@ -54,6 +54,7 @@ class SimDriverExecution:
         self._kill_tasks: list[asyncio.Task[None]] = []
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self.driver_pid: int | None = None
+        self.isolation = ""
         self.note = ""
 
     async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:

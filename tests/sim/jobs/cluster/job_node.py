@@ -1,8 +1,6 @@
 """Simulated node that executes orders and can lead: a real agent with all its role loops on a simulated machine."""
 
-import dataclasses
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,9 @@ from holdfast.model.identifiers import NodeId
 from holdfast.model.versions import Versions
 from holdfast.node.agent import Agent
 from holdfast.node.attempts import AttemptId
-from holdfast.node.failsafe import FailsafePromises
+from holdfast.node.failsafe.exchange import PromiseExchange
+from holdfast.node.failsafe.known_peers import KnownPeers
+from holdfast.node.failsafe.promises import FailsafePromises
 from holdfast.node.order_executor import OrderExecutor
 from holdfast.node.role_loops import RoleLoops
 from holdfast.node.shared_settings import SharedSettings
@@ -25,30 +25,19 @@ from holdfast.runner.timeouts import AttemptTimeouts
 from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.records.submission import set_desired, submit
 from holdfast.zk.session.client import Client, ClientFactory
-from holdfast.zk.session.timing import Timing
+from holdfast.zk.session.timing import SteadyContact, Timing
 from tests.sim.jobs.cluster.driver_execution import SimDriverExecution
 from tests.sim.jobs.cluster.drivers import DriverRegistry
 from tests.sim.jobs.cluster.machine import AttemptFiles, Machine, SimProcess
 from tests.sim.jobs.cluster.node_attempts import SimAttemptOperations
-from tests.sim.jobs.cluster.peers import Lan, SimPeers
+from tests.sim.jobs.cluster.peers import Lan, SimGrantedPromises, SimJournal, SimPromiseTransport, SimRunnerFiles
 from tests.sim.jobs.cluster.shared_storage import SharedStorage
 from tests.sim.leadership.agent_node import PATHS, TIMEOUT_S, TIMING, SimLog, SimNode
 from tests.sim.world import World
 
-LEADER_TIMING = LeaderTiming(margin_s=TIMING.margin_s, start_s=12.0)
+LEADER_TIMING = LeaderTiming(margin_s=TIMING.margin_s, start_s=12.0, session_timeout_s=TIMEOUT_S)
 GARBAGE_COLLECTION_S = 1.0
 RUNNER_TIMEOUTS = AttemptTimeouts(connect_timeout_s=8.0, stop_timeout_s=3.0, sigterm_timeout_s=1.0, release_timeout_s=8.0)
-
-
-class SimFailsafePromises(FailsafePromises):
-    """Promises on the simulated disk, which loses unsynced data when the power fails."""
-
-    fsync = True
-
-    def _write(self, promises: dict[Any, Any]) -> None:
-        fields = {"boot": self._boot, "promises": {job: dataclasses.asdict(each) for job, each in promises.items()}}
-        data = json.dumps(fields).encode()
-        self._path.write(data, fsync=self.fsync)  # type: ignore[attr-defined]
 
 
 class JobLog(SimLog):
@@ -75,10 +64,12 @@ class Components:
     leader: type[SimLeader] = SimLeader
     observer: type[Observer] = Observer
     runner: type[Runner] = Runner
-    promises: type[SimFailsafePromises] = SimFailsafePromises
+    promises: type[FailsafePromises] = FailsafePromises
+    promises_fsync: bool = True
+    exchange: type[PromiseExchange] = PromiseExchange
     attempts: type[SimAttemptOperations] = SimAttemptOperations
     driver_execution: type[SimDriverExecution] = SimDriverExecution
-    peers: type[SimPeers] = SimPeers
+    peers: type[SimGrantedPromises] = SimGrantedPromises
     storage: type[SharedStorage] = SharedStorage
     submit: Callable[..., Any] = submit
     set_desired: Callable[..., Any] = set_desired
@@ -126,12 +117,13 @@ class JobNode(SimNode):
         role_loops: list[RoleLoops] = []
         attempts = components.attempts(self, process, lambda: role_loops[0].on_runner_exit())  # noqa: PLW0108
         self.promises = components.promises(
-            self.machine.disk.promises,  # type: ignore[arg-type]
+            SimJournal(self.machine.disk.promises, self.environment.lan, fsync=components.promises_fsync),
             clock,
             boot=self.machine.boot,
-            period_s=TIMEOUT_S,
+            period_s=TIMEOUT_S + self.timing.margin_s,
             newest_started=attempts.newest_attempt,
         )
+        self.peers = KnownPeers(PATHS, NodeId(self.name), clock, saved=self.machine.disk.peers, save=self._save_peers)
 
         def make_role_loops(on_leader_change: Callable[[], None]) -> RoleLoops:
             order_executor = components.order_executor(
@@ -140,6 +132,7 @@ class JobNode(SimNode):
                 attempts=attempts,
                 promise_remaining_s=lambda job, attempt: self.promises.remaining_s(job, attempt),  # noqa: PLW0108
                 nonce=self.nonce,
+                wall=clock.wall,
                 log=self.log,
             )
             role_loops.append(
@@ -156,10 +149,30 @@ class JobNode(SimNode):
 
         return {
             "shared_settings": SharedSettings(PATHS, storage="shared", new_secret=lambda: "secret"),
+            "known_peers": self.peers,
             "make_role_loops": make_role_loops,
         }
 
-    def _make_leader(self, client: Client, leadership: Leadership) -> Leader:
+    def _save_peers(self, addresses: Mapping[NodeId, str]) -> None:
+        self.machine.disk.peers = dict(addresses)
+
+    def start(self) -> None:
+        super().start()
+        process = self.world.process(self.process)
+        exchange = self.environment.components.exchange(
+            NodeId(self.name),
+            promises=self.promises,
+            runners=SimRunnerFiles(self.machine),
+            peers=self.peers,
+            transport=SimPromiseTransport(self.environment.lan, self.world, process),
+            clock=process.clock,
+            timing=self.timing,
+            timeout_s=TIMEOUT_S,
+            log=self.log,
+        )
+        self.world.spawn(self.process, exchange.run)
+
+    def _make_leader(self, client: Client, leadership: Leadership, contact: SteadyContact) -> Leader:
         components = self.environment.components
         clock = self.world.clock(self.process)
         return components.leader(
@@ -168,6 +181,7 @@ class JobNode(SimNode):
             leadership,
             clock=clock,
             timing=components.leader_timing,
+            contact=contact,
             log=self.log,
             retention=self.retention,
             on_event=self.on_event,
@@ -220,7 +234,7 @@ class JobNode(SimNode):
             driver=components.driver_execution(
                 assignment, self.machine, files, process, environment.drivers, environment.storage
             ),
-            peers=components.peers(environment.lan, world, process),
+            peers=components.peers(files),
             log=JobLog(world, process.name),
             timeouts=RUNNER_TIMEOUTS,
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Outcome
 from holdfast.node.attempts import AttemptId
 from holdfast.zk.session.client import SessionId
@@ -60,10 +61,12 @@ class AttemptFiles:
     session: SessionId | None = None
     outcome: Outcome | None = None
     closed: bool = False
+    promise_requests: int = 0
+    granted_promises: dict[NodeId, float] = field(default_factory=dict)
 
 
 class SimFile:
-    """Minimal file for `FailsafePromises`. Unsynced data is lost when the power fails."""
+    """File of promises. Unsynced data is lost when the power fails."""
 
     def __init__(self) -> None:
         self._cached: bytes | None = None
@@ -87,6 +90,8 @@ class SimFile:
 class Disk:
     attempts: dict[AttemptId, AttemptFiles] = field(default_factory=dict)
     promises: SimFile = field(default_factory=SimFile)
+    peers: dict[NodeId, str] = field(default_factory=dict)
+    """Content of the peers file."""
 
 
 class Machine:

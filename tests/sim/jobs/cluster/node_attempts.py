@@ -56,6 +56,13 @@ class SimAttemptOperations:
         files.runner = self._node.start_runner(attempt_id, files, versions)
         self._watch(files.runner)
 
+    async def kill_runner(self, attempt_id: AttemptId) -> bool:
+        await self._delay()
+        runner = self._files(attempt_id).runner
+        if runner is not None:
+            self._machine.kill(runner)
+        return True
+
     async def kill_tree(self, attempt_id: AttemptId) -> bool:
         """Kill the watchdog, so that it starts nothing afterwards, and then the driver."""
         await self._delay()

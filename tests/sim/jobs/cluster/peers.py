@@ -1,20 +1,23 @@
-"""Network between nodes, and the requests for failsafe promises on it."""
+"""Network between nodes, the exchange of failsafe promises on it, and the files through which runners read them."""
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError
-from holdfast.model.identifiers import NodeId
-from holdfast.runner.lease import AttemptAssignment
-from tests.sim.jobs.cluster.machine import SimProcess
+from holdfast.errors import Unavailable
+from holdfast.model.identifiers import Attempt, JobId, NodeId
+from holdfast.node.attempts import AttemptId
+from holdfast.node.failsafe.journal import MakeHeader
+from tests.sim.jobs.cluster.machine import AttemptFiles, Machine, SimFile
+from tests.sim.process import Process
 from tests.sim.world import World
 
 if TYPE_CHECKING:
     from tests.sim.jobs.cluster.job_node import JobNode
 
 REPLY_TIMEOUT_S = 2.0
+Answer = asyncio.Future[dict[JobId, str]]
 
 
 class Lan:
@@ -26,10 +29,15 @@ class Lan:
         self._cut: set[frozenset[str]] = set()
         self.nodes: dict[NodeId, JobNode] = {}
         self.delay_s = 0.005
-        self.on_promise: Callable[[JobNode], object] = lambda _: None
+        self.on_promise: Callable[[JobNode, str], object] = lambda *_: None
+        """Function called with the granting node and the requesting machine, for each batch of promises."""
 
     def hop_s(self) -> float:
         return self._random.uniform(0.0002, self.delay_s)
+
+    def commit_s(self) -> float:
+        """Return the time that a commit of the promise journal takes."""
+        return self._random.uniform(0.001, 0.1)
 
     def cut(self, one: str, other: str) -> None:
         if one != other:
@@ -48,58 +56,105 @@ class Lan:
         return frozenset((one, other)) not in self._cut
 
 
-class SimPeers:
-    """Simulated `holdfast.runner.interfaces.FailsafePeers`, including the receiving side in the node's API."""
+class SimJournal:
+    """Simulated `holdfast.node.failsafe.journal.Journal`. Unsynced data is lost when the power fails."""
 
-    def __init__(self, lan: Lan, world: World, runner: SimProcess) -> None:
+    def __init__(self, file: SimFile, lan: Lan, *, fsync: bool) -> None:
+        self._file = file
+        self._lan = lan
+        self._fsync = fsync
+        self._has_header = False
+
+    def read(self) -> bytes:
+        return self._file.read_bytes()
+
+    async def append(self, record: bytes, make_header: MakeHeader) -> None:
+        """Write the record a moment later, so that a crash can happen before. The first write replaces the file."""
+        await asyncio.sleep(self._lan.commit_s())
+        if self._has_header:
+            self._file.write(self._file.read_bytes() + record, fsync=self._fsync)
+        else:
+            self._file.write(make_header(), fsync=self._fsync)
+            self._has_header = True
+
+
+class SimPromiseTransport:
+    """Simulated `holdfast.node.failsafe.exchange.PromiseTransport`, including the receiving side in the node's API."""
+
+    def __init__(self, lan: Lan, world: World, process: Process) -> None:
         self._lan = lan
         self._world = world
-        self._runner = runner
+        self._process = process
 
-    async def request_promises(self, nodes: Mapping[NodeId, str], assignment: AttemptAssignment, period_s: float) -> bool:
-        answers = await asyncio.gather(
-            *(self._request_promise(NodeId(address), assignment, period_s) for address in nodes.values())
-        )
-        return all(answers)
-
-    async def _request_promise(self, node: NodeId, assignment: AttemptAssignment, period_s: float) -> bool:
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._send(self._deliver_request, node, assignment, period_s, answer)
+    async def request(self, node: NodeId, address: str, attempts: Mapping[JobId, Attempt], period_s: float) -> dict[JobId, str]:
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._send(self._deliver_request, NodeId(address), attempts, period_s, answer)
         try:
             async with asyncio.timeout(REPLY_TIMEOUT_S):
                 return await answer
         except TimeoutError:
-            return False
+            raise Unavailable(f"{node} does not answer") from None
 
     def _send(self, callback: Callable[..., object], *args: object) -> None:
         self._world.schedule_at(self._world.now_s + self._lan.hop_s(), callback, *args)
 
-    def _deliver_request(
-        self, id: NodeId, assignment: AttemptAssignment, period_s: float, answer: "asyncio.Future[bool]"
-    ) -> None:
+    def _deliver_request(self, id: NodeId, attempts: Mapping[JobId, Attempt], period_s: float, answer: Answer) -> None:
         node = self._lan.nodes.get(id)
-        if node is None or node.agent is None or not self._lan.connected(self._runner.machine.name, node.name):
+        if node is None or node.agent is None or not self._lan.connected(self._process.machine, node.name):
             return
-        self._world.loop.deliver(self._world.process(node.process), self._grant, node, assignment, period_s, answer)
+        self._world.loop.deliver(
+            self._world.process(node.process), lambda: asyncio.ensure_future(self._grant(node, attempts, period_s, answer))
+        )
 
-    def _grant(self, node: "JobNode", assignment: AttemptAssignment, period_s: float, answer: "asyncio.Future[bool]") -> None:
-        """Grant or refuse the promise, in the agent's process."""
-        try:
-            node.promises.grant(assignment.job, assignment.attempt, period_s)
-        except HoldfastError as error:
-            self._world.record("no promise", node.name, assignment.job, assignment.attempt, str(error))
-            promised = False
-        else:
-            self._world.record("promise", node.name, assignment.job, assignment.attempt)
-            promised = True
-            self._lan.on_promise(node)
-        self._send(self._deliver_reply, node, answer, promised)
+    async def _grant(self, node: "JobNode", attempts: Mapping[JobId, Attempt], period_s: float, answer: Answer) -> None:
+        """Grant or refuse the promises, in the agent's process."""
+        refused = await node.promises.grant_all(attempts, period_s)
+        for job, reason in refused.items():
+            self._world.record("no promise", node.name, job, attempts[job], reason)
+        self._lan.on_promise(node, self._process.machine)
+        self._send(self._deliver_reply, node, answer, {job: refused.get(job, "") for job in attempts})
 
-    def _deliver_reply(self, node: "JobNode", answer: "asyncio.Future[bool]", promised: bool) -> None:
-        if self._runner.alive and self._lan.connected(self._runner.machine.name, node.name):
-            self._world.loop.deliver(self._runner.process, _resolve, answer, promised)
+    def _deliver_reply(self, node: "JobNode", answer: Answer, answers: dict[JobId, str]) -> None:
+        if not self._process.crashed and self._lan.connected(self._process.machine, node.name):
+            self._world.loop.deliver(self._process, _resolve, answer, answers)
 
 
-def _resolve(answer: "asyncio.Future[bool]", promised: bool) -> None:
+def _resolve(answer: Answer, answers: dict[JobId, str]) -> None:
     if not answer.done():
-        answer.set_result(promised)
+        answer.set_result(answers)
+
+
+class SimRunnerFiles:
+    """Simulated `holdfast.node.failsafe.exchange.Runners`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def read_requests(self) -> dict[AttemptId, int]:
+        attempts = self._machine.disk.attempts.items()
+        return {
+            attempt_id: files.promise_requests for attempt_id, files in attempts if files.promise_requests and not files.closed
+        }
+
+    async def publish(self, granted: Mapping[AttemptId, Mapping[NodeId, float]]) -> None:
+        for attempt_id, nodes in granted.items():
+            self._machine.disk.attempts[attempt_id].granted_promises = dict(nodes)
+
+
+class SimGrantedPromises:
+    """Simulated `holdfast.runner.interfaces.FailsafePeers`."""
+
+    def __init__(self, files: AttemptFiles) -> None:
+        self._files = files
+        self._until: dict[NodeId, float] = {}
+
+    def request_promises(self) -> None:
+        self._files.promise_requests += 1
+
+    def promised_until(self, nodes: Iterable[NodeId]) -> float:
+        for node, until in self._files.granted_promises.items():
+            self._until[node] = max(until, self._until.get(node, until))
+        return self._combine([self._until.get(node, float("-inf")) for node in nodes])
+
+    def _combine(self, until: list[float]) -> float:
+        return min(until, default=float("-inf"))

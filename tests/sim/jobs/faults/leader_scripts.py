@@ -3,6 +3,7 @@
 from holdfast.model.codec import encode
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, DesiredRecord
+from tests.sim.jobs.cluster.drivers import Driver
 from tests.sim.jobs.faults.lease_scripts import LeaseScripts
 from tests.sim.jobs.faults.targeted_faults import ATTEMPT_ASSIGNED, STATE_WRITTEN, ends_lease
 from tests.sim.jobs.users import USERS_MACHINE
@@ -28,7 +29,7 @@ class LeaderScripts(LeaseScripts):
         self.hook_transaction(command, inject, skip=self._random.randrange(3), before=self._random.random() < 0.6)
 
     def hang_agent_before_certificate(self) -> None:
-        """Hang an agent between reading a report and certifying the death, until the next attempt has reported."""
+        """Hang an agent between reading a report and certifying the death, until a forced next attempt has reported."""
         self._world.schedule_at(self._random.uniform(4.5, 5.5), self._hang_certifying_agent)
 
     def _hang_certifying_agent(self) -> None:
@@ -45,8 +46,15 @@ class LeaderScripts(LeaseScripts):
             if process == node.process and path.endswith(f"/{driver.job}/report") and not self._healed:
                 self._zk.on_read = None
                 self.call_later(0.0, lambda: self.call_later(length_s, self._suspend_agent(node, hang=True)))
+                self.call_later(self._random.uniform(1.0, 12.0), self._force_restart, driver.job)
 
         self._zk.on_read = inject
+
+    def _force_restart(self, job: JobId) -> None:
+        """Let a user assert that the last attempt is dead. Otherwise the leader waits for the registered node."""
+        if not self._healed:
+            path = PATHS.job(job, "desired")
+            self._zk.write(path, encode(DesiredRecord(Desired.RUN, force=True)), by=f"{USERS_MACHINE}/0")
 
     def crash_leader_within_margin(self) -> None:
         """Power off a driver's machine. When its lease is gone and the margin has begun, crash the leader."""
@@ -83,3 +91,35 @@ class LeaderScripts(LeaseScripts):
             self._zk.remove(PATHS.job(driver.job, "lease"))
         if self._random.random() < 0.6:
             self.call_later(self._random.uniform(0.0, 3.0), self._apply_fault, self._crash_leader, 0.0)
+
+    # Stopped runner and watchdog
+
+    def stop_supervision(self) -> None:
+        """Stop a runner and its watchdog together, as SIGSTOP to both does. Only the agent can then end the driver."""
+        driver = self.choose_driver()
+        if driver is None:
+            return
+        self._stop_runner_and_watchdog(driver)
+        node = self.node_of(driver)
+        match self._random.randrange(4):
+            case 0:
+                # The agent restarts at the moment when the leader would ask it.
+                delay_s = self._random.uniform(3.2, 4.2)
+                self._zk.hook_after(ends_lease, lambda _: self.call_later(delay_s, node.crash))
+            case 1:
+                self.call_later(self._random.uniform(8.0, 18.0), self._apply_fault, self._crash_leader, 0.0)
+            case _:
+                pass
+
+    def _stop_runner_and_watchdog(self, driver: Driver) -> None:
+        for process in (driver.runner, driver.watchdog):
+            if process is not None and process.alive and not process.process.stopped:
+                self._world.record("pause", process.name)
+                self._world.loop.pause(process.process)
+
+    def stop_supervision_and_agent(self) -> None:
+        """Stop a runner, its watchdog and the agent until another leader has given the attempt up, then resume the agent."""
+        driver = self.choose_driver()
+        if driver is not None:
+            self._stop_runner_and_watchdog(driver)
+            self.suspend_agent_for(self.node_of(driver), self._random.uniform(17.0, 24.0), hang=False)

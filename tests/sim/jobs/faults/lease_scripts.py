@@ -102,16 +102,22 @@ class LeaseScripts(TargetedFaults):
 
         def inject(transaction: Transaction) -> None:
             name = transaction.process.partition("/")[0]
-            reconnect_s = self._random.uniform(8.7, 10.8)
             self._zk.network.cut(name)
             self.cut_lan_of(name)
-            self.call_later(self._random.uniform(4.3, 5.6), self.heal_lan_of, name)
-            self.call_later(6.3, self.cut_lan_of, name)
+            if self._random.random() < 0.7:
+                # Promises from before the cut last until just after the reconnection, and end before a deadline that trusts it.
+                reconnect_s = self._random.uniform(8.2, 9.9)
+            else:
+                reconnect_s = self._random.uniform(8.7, 10.8)
+                self.call_later(self._random.uniform(4.3, 5.6), self.heal_lan_of, name)
+                self.call_later(6.3, self.cut_lan_of, name)
             self.call_later(reconnect_s, self._zk.network.heal, name)
             self.call_later(
                 reconnect_s + self._random.uniform(0.2, 1.5), lambda: None if self._healed else self._zk.network.cut(name)
             )
 
+        for node in self.job_nodes:
+            self.heal_lan_of(node.name)  # without promises, the driver would be dead before the reconnection
         self.hook_transaction(LEASE_RENEWED, inject, skip=self._random.randrange(2, 6), before=False)
 
     # Start of the driver

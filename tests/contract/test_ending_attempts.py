@@ -1,0 +1,261 @@
+"""Orders to end an attempt, and certificates of death, on a simulated and on a real ZooKeeper."""
+
+import json
+
+import pytest
+
+from holdfast.model.codec import encode
+from holdfast.model.identifiers import Attempt, JobId, NodeId
+from holdfast.model.job import Desired, Ending, Order, Outcome
+from holdfast.model.phase import Phase
+from holdfast.model.versions import Versions
+from holdfast.node.attempts import AttemptId
+from holdfast.node.order_executor import OrderExecutor
+from holdfast.runner.lease import LeaseLost, LeaseRefused
+from holdfast.zk.records.submission import set_desired
+from holdfast.zk.session.client import Delete, SetData
+from tests.contract.backends import Backend
+from tests.contract.leader_scene import JOB, MARGIN_S, Cluster, SilentLog, run_scene, start_attempt
+
+N1 = NodeId("n1")
+FIRST = AttemptId(JOB, Attempt(1), "x")
+
+
+class RecordedAttempts:
+    """Attempts of a node. Every runner counts as alive until it is killed."""
+
+    def __init__(self, *open: AttemptId) -> None:
+        self.open = list(open)
+        self.running = set(open)
+        self.actions: list[str] = []
+        self.survives = False
+
+    def list_open(self) -> list[AttemptId]:
+        return sorted(self.open)
+
+    def is_running(self, attempt_id: AttemptId) -> bool:
+        return attempt_id in self.running
+
+    async def spawn(self, attempt_id: AttemptId, versions: Versions) -> None:
+        self.actions.append(f"start {attempt_id.attempt}")
+        self.open.append(attempt_id)
+        self.running.add(attempt_id)
+
+    async def kill_runner(self, attempt_id: AttemptId) -> bool:
+        self.actions.append(f"kill runner {attempt_id.attempt}")
+        if not self.survives:
+            self.running.discard(attempt_id)
+        return not self.survives
+
+    async def kill_tree(self, attempt_id: AttemptId) -> bool:
+        self.actions.append(f"kill tree {attempt_id.nonce}")
+        return True
+
+    def read_outcome(self, attempt_id: AttemptId) -> Outcome | None:
+        return None
+
+    async def close_session(self, attempt_id: AttemptId) -> bool:
+        return True
+
+    def mark_closed(self, attempt_id: AttemptId) -> None:
+        self.open.remove(attempt_id)
+
+
+class TolerantLog(SilentLog):
+    def error(self, event: str, **context: object) -> None: ...
+
+
+def make_executor(cluster: Cluster, attempts: RecordedAttempts) -> OrderExecutor:
+    return OrderExecutor(
+        cluster.paths,
+        N1,
+        attempts=attempts,
+        promise_remaining_s=lambda *_: 0.0,
+        nonce=lambda: "y",
+        wall=lambda: 1.0,
+        log=TolerantLog(),
+    )
+
+
+async def lose_lease(cluster: Cluster) -> None:
+    """Start the first attempt, end its session, and let the leader wait for a margin."""
+    hold = await start_attempt(cluster)
+    await hold._client.close()
+    await cluster.run_passes_until_idle()
+    await cluster.backend.advance(MARGIN_S + 0.1)
+    await cluster.run_passes_until_idle()
+
+
+async def read_order(cluster: Cluster) -> dict[str, object]:
+    fields: dict[str, object] = json.loads((await cluster.client.get(cluster.paths.order(N1, JOB))).data)
+    return fields
+
+
+def test_leader_orders_the_end_once_and_waits_for_the_certificate(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        state, order = await cluster.state(), await read_order(cluster)
+        assert (state.phase, state.attempt, state.node) == (Phase.RUNNING, 1, N1)
+        assert state.reason == "waiting for n1 to confirm that attempt 1 has ended"
+        assert (order["attempt"], order["end"], order["event"]) == (1, True, state.events[-1].number)
+        created = (await cluster.client.get(cluster.paths.order(N1, JOB))).stat.created_zxid
+        await cluster.backend.advance(5 * MARGIN_S)
+        await cluster.run_passes_until_idle()
+        assert await cluster.state() == state, "no further event"
+        assert (await cluster.client.get(cluster.paths.order(N1, JOB))).stat.created_zxid == created
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_node_kills_and_certifies_and_the_next_attempt_starts(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        attempts = RecordedAttempts(FIRST)
+        executor = make_executor(cluster, attempts)
+        await executor.run_pass(cluster.client)
+        assert attempts.actions == ["kill runner 1", "kill tree x"]
+        assert attempts.open == []
+        assert (await cluster.report()).dead
+        await cluster.run_passes_until_idle()
+        assert (await cluster.state()).attempt == 2
+        executor.on_watch_events([cluster.paths.node_orders(N1)])
+        await executor.run_pass(cluster.client)
+        assert attempts.actions[2:] == ["start 2"]
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_node_without_the_attempts_directory_kills_by_nonce_and_certifies(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        attempts = RecordedAttempts()
+        await make_executor(cluster, attempts).run_pass(cluster.client)
+        assert attempts.actions == ["kill tree x"]
+        assert (await cluster.report()).dead
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_node_certifies_nothing_while_the_runner_survives(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        attempts = RecordedAttempts(FIRST)
+        attempts.survives = True
+        executor = make_executor(cluster, attempts)
+        await executor.run_pass(cluster.client)
+        assert not (await cluster.report()).dead
+        attempts.survives = False
+        await executor.run_pass(cluster.client)
+        assert (await cluster.report()).dead, "the node tries again"
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_attempt_with_a_lease_is_not_ended(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await start_attempt(cluster)
+        state = await cluster.state()
+        path = cluster.paths.order(N1, JOB)
+        end = Order(JOB, Attempt(1), end=True, event=state.events[-1].number)
+        await cluster.client.commit([SetData(path, encode(end), 0)])
+        attempts = RecordedAttempts(FIRST)
+        await make_executor(cluster, attempts).run_pass(cluster.client)
+        assert attempts.actions == []
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_order_to_end_has_no_effect_after_a_later_event(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        order = cluster.paths.order(N1, JOB)
+        stale = Order(JOB, Attempt(1), end=True, event=(await cluster.state()).events[-1].number - 1)
+        await cluster.client.commit([SetData(order, encode(stale), 0)])
+        attempts = RecordedAttempts(FIRST)
+        await make_executor(cluster, attempts).run_pass(cluster.client)
+        assert attempts.actions == []
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_deleted_order_is_written_again(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        await cluster.client.commit([Delete(cluster.paths.order(N1, JOB), 0)])
+        cluster.leader.observer.mark_job_stale(JOB)
+        await cluster.run_passes_until_idle()
+        assert (await read_order(cluster))["end"] is True
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_outdated_order_to_end_is_refused(backend: Backend) -> None:
+    """The attempt reports its outcome between the leader's decision and its commit."""
+
+    async def scene(cluster: Cluster) -> None:
+        hold = await start_attempt(cluster)
+        await hold._client.close()
+        await cluster.run_passes_until_idle()
+        await cluster.backend.advance(MARGIN_S + 0.1)
+        report = await cluster.client.get(cluster.paths.job(JOB, "report"))
+        await cluster.client.commit([SetData(cluster.paths.job(JOB, "report"), report.data, report.stat.version)])
+        await cluster.leader.run_pass()  # still plans from the previous version of the report
+        assert (await cluster.state()).reason == "attempt 1 runs on n1"
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_forced_restart_does_not_wait_for_the_certificate(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.RUN, repeat=True, force=True)
+        await cluster.run_passes_until_idle()
+        assert (await cluster.state()).attempt == 2
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_runner_of_a_certified_attempt_can_do_nothing_more(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        await make_executor(cluster, RecordedAttempts(FIRST)).run_pass(cluster.client)
+        late = await cluster.open_lease(1)
+        with pytest.raises((LeaseRefused, LeaseLost)):
+            await late.take(started_at=2.0, failsafe=())
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+@pytest.mark.parametrize("certified", [False, True], ids=["alive", "certified"])
+def test_older_attempt_is_ended_before_the_next_one_starts(backend: Backend, certified: bool) -> None:
+    async def scene(cluster: Cluster) -> None:
+        if certified:
+            hold = await start_attempt(cluster)
+            await hold.release(Outcome(Ending.LOST, "the machine was shut down"), None)
+            await cluster.run_passes_until_idle()
+        else:
+            await lose_lease(cluster)
+        assert (await cluster.state()).attempt == 2
+        other = AttemptId(JobId("j2"), Attempt(1), "z")
+        attempts = RecordedAttempts(FIRST, other)
+        await make_executor(cluster, attempts).run_pass(cluster.client)
+        assert attempts.actions == (["start 2"] if certified else ["kill runner 1", "kill tree x", "start 2"])
+        assert (await cluster.report()).dead
+        assert other in attempts.open
+
+    run_scene(backend, scene)
+
+
+def test_next_attempt_does_not_start_while_an_older_one_survives(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        attempts = RecordedAttempts(FIRST)
+        attempts.survives = True
+        executor = make_executor(cluster, attempts)
+        await executor.run_pass(cluster.client)
+        assert attempts.actions == ["kill runner 1"]
+        attempts.survives = False
+        await executor.run_pass(cluster.client)
+        assert attempts.actions[1:] == ["kill runner 1", "kill tree x", "start 2"]
+
+    run_scene(backend, scene)
