@@ -5,6 +5,7 @@ here. A difference between the backends is a bug in one of them, or in the contr
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
@@ -201,9 +202,8 @@ class RealBackend:
         async def close_clients() -> None:
             await asyncio.gather(*(client.close() for client in self._clients))
 
-        self._runner.run(close_clients())
-        self._runner.close()
-        self._proxy.close()
+        with contextlib.closing(self._proxy), self._runner:
+            self._runner.run(close_clients())
 
 
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Backend]] = {

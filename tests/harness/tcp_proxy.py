@@ -91,10 +91,12 @@ class TcpProxy:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-        self._run_in_loop(end)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
-        self._loop.close()
+        try:
+            self._run_in_loop(end)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def __enter__(self) -> "TcpProxy":
         return self

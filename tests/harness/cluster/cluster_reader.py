@@ -36,10 +36,12 @@ class ClusterReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._conversation.__aexit__(), self._loop).result(ANSWER_TIMEOUT_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            asyncio.run_coroutine_threadsafe(self._conversation.__aexit__(), self._loop).result(ANSWER_TIMEOUT_S)
+        finally:  # a loop left open would fail a later test, whichever runs when it is garbage-collected
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def jobs(self) -> dict[str, dict[str, Any]]:
         jobs = self._query(lambda client: read_jobs(client, self._target.paths, include_ended=True))
