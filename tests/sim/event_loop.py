@@ -242,11 +242,17 @@ class SimLoop(asyncio.BaseEventLoop):
             return
         super().close()
         tasks = asyncio.all_tasks(self)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for task in tasks:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _unwind(task.get_coro())
+        # A `finally` block may ask for the running loop. Without one, asyncio would create a real loop that nobody closes.
+        running = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for task in tasks:
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _unwind(task.get_coro())
+        finally:
+            events._set_running_loop(running)
         self._event_heap.clear()
         self._retained.clear()
 

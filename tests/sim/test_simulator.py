@@ -269,3 +269,18 @@ def test_closing_a_world_discards_actions_of_its_coroutines() -> None:
         world.spawn("a", lambda: stubborn(world))
         world.run_for(5)
     assert world.zk.tree.get("/late") is None
+
+
+def test_closing_a_world_creates_no_event_loop() -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            loops.append(asyncio.get_event_loop())
+
+    with World(1) as world:
+        world.spawn("a", wait)
+        world.run_for(5)
+    assert loops == [world.loop]
