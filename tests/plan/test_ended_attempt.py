@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
-from holdfast.model.job import Desired, JobState, Report, Spec
+from holdfast.model.job import Desired, Ending, JobState, Outcome, Report, Spec
 from holdfast.model.phase import Phase
 from holdfast.plan import Command, EndAttempt, JobView, NodeView, Now, Snapshot, UpdateState, plan
+from holdfast.plan.ended_attempt import LOSSES_WITHOUT_DELAY
 
 JOB, N1, N2 = JobId("j1"), NodeId("n1"), NodeId("n2")
 BOOT = 1000.0
@@ -101,3 +102,15 @@ def test_attempt_that_never_took_the_lease_needs_no_certificate() -> None:
     starting = replace(VIEW, state=replace(STATE, phase=Phase.STARTING), report=replace(REPORT, attempt=Attempt(2), dead=True))
     assert decide(view=starting) is None, "the node gets time to start it"
     assert isinstance(decide(view=replace(starting, lease_gone_since=BOOT - 30.0)), UpdateState)
+
+
+@pytest.mark.parametrize(
+    ("ending", "losses"), [(Ending.FAILED, 0), (Ending.LOST, LOSSES_WITHOUT_DELAY)], ids=["failed", "lost repeatedly"]
+)
+def test_job_resumed_before_its_stopping_attempt_ended_backs_off(ending: Ending, losses: int) -> None:
+    stopping = replace(STATE, phase=Phase.STOPPING, losses=losses)
+    report = replace(REPORT, started=9_990.0, dead=True, outcome=Outcome(ending, "the driver crashed"))
+    command = decide(view=replace(VIEW, state=stopping, report=report, desired_version=2))
+    assert isinstance(command, UpdateState)
+    assert command.state.phase is Phase.BACKOFF
+    assert command.state.not_before > 10_000.0

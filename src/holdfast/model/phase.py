@@ -50,7 +50,8 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
         # RUNNING to RUNNING records a different attempt, or a new note of the same attempt.
         Phase.RUNNING: _ENDS | {Phase.RUNNING, Phase.BACKOFF, Phase.PENDING, Phase.STOPPING},
         Phase.BACKOFF: _ENDS | {Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.STOPPING},
-        Phase.STOPPING: _ENDS | {Phase.STOPPING, Phase.PENDING},
+        # STOPPING to BACKOFF: the user resumed the job before its attempt had ended, and the attempt then failed or was lost.
+        Phase.STOPPING: _ENDS | {Phase.STOPPING, Phase.BACKOFF, Phase.PENDING},
         Phase.PARKED: frozenset({Phase.PENDING, Phase.QUARANTINED, Phase.CANCELLED, Phase.STOPPING}),
         Phase.QUARANTINED: frozenset({Phase.PENDING, Phase.CANCELLED}),
         Phase.FINISHED: frozenset(),
