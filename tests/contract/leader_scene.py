@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.leader.loop import Leader, LeaderTiming
+from holdfast.log import Log
 from holdfast.model.codec import decode
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import JobState, Report
@@ -48,7 +49,7 @@ class Cluster:
         self.paths = paths
         self.leader = self.new_leader()
 
-    def new_leader(self) -> Leader:
+    def new_leader(self, log: Log | None = None) -> Leader:
         leadership = Leadership(self.client, self.paths, node=NodeId("n1"), epoch=Epoch(0), contender="c-x-0000000000")
         contact = SteadyContact(gap_s_max=3600.0)
         contact.record(LoopClock().boottime())
@@ -59,7 +60,7 @@ class Cluster:
             clock=LoopClock(),
             timing=LeaderTiming(MARGIN_S, start_s=60.0),
             contact=contact,
-            log=SilentLog(),
+            log=log or SilentLog(),
         )
 
     async def run_passes_until_idle(self) -> None:

@@ -151,6 +151,12 @@ class World:
             failure, self._failure = self._failure, None
             raise self._annotate(failure)
 
+    def fail(self, failure: BaseException) -> None:
+        """End the schedule with this failure, unless it has failed already."""
+        if self._failure is None:
+            self._failure = failure
+            self.loop.halt()
+
     # Result
 
     def digest(self) -> str:
@@ -176,9 +182,8 @@ class World:
 
     def _on_task_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.remove(task)
-        if not task.cancelled() and task.exception() is not None and self._failure is None:
-            self._failure = task.exception()
-            self.loop.halt()
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.fail(failure)
 
     def _annotate(self, error: BaseException) -> BaseException:
         note = f"seed {self.seed}, trace {self.digest()}, at {self.now_s:.6f} s, Python {platform.python_version()}"

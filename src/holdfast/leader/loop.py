@@ -83,6 +83,8 @@ class Leader:
         self._first_pass_logged = False
         self._set_aside: dict[JobId, str] = {}
         """Jobs that were set aside in the last pass, with the reasons."""
+        self._job_errors: dict[JobId, str] = {}
+        """Last internal error in the handling of each job. Repetitions are not logged."""
 
     def take_over(self, observer: Observer) -> None:
         """Continue with the observations made while another node was the leader."""
@@ -108,7 +110,7 @@ class Leader:
             session_timeout_s=self._timing.session_timeout_s,
             undisturbed_since=self._contact.undisturbed_since(now.boot),
         )
-        done = await self._execute_all(plan(snapshot, now))
+        done = await self._execute_all(plan(snapshot, now, on_error=self._log_job_error))
         self._update_stats(snapshot, done, pass_started_at)
         if self.lost_reason is None:
             await self._get_garbage_collector().collect_if_due()
@@ -122,6 +124,13 @@ class Leader:
                 self._log.warning("job set aside", job=job, reason=reason)
         for job in before.keys() - self._set_aside.keys():
             self._log.info("job no longer set aside", job=job)
+
+    def _log_job_error(self, job: JobId, error: Exception) -> None:
+        """Log an internal error that concerns one job, unless it is the job's last logged error."""
+        problem = f"{type(error).__name__}: {error}"
+        if self._job_errors.get(job) != problem:
+            self._log.error("internal error", job=job, problem=problem, exc_info=error)
+        self._job_errors[job] = problem
 
     async def _execute_all(self, commands: list[Command]) -> int:
         """Execute the commands in groups until the leadership is lost. Return the number of committed commands."""
@@ -157,7 +166,11 @@ class Leader:
 
     async def _execute(self, command: Command) -> bool:
         builder = TransactionBuilder(self.observer, self._paths, self._leadership.epoch, wall=self._clock.wall())
-        operations = builder.build(command)
+        try:
+            operations = builder.build(command)
+        except Exception as error:  # noqa: BLE001 -- a bug that affects one job must not stop the others
+            self._log_job_error(command.job, error)
+            return False
         self.observer.mark_job_stale(command.job)
         match await self._leadership.commit(operations):
             case outcomes.WriteCommitted():

@@ -1,7 +1,9 @@
 """Planner: decides at most one command per job from a snapshot of the cluster."""
 
+from collections.abc import Callable
+
 from holdfast.model.codec import UnreadableRecord
-from holdfast.model.identifiers import Attempt, NodeId
+from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, JobState, Lease, Report, Spec
 from holdfast.model.phase import Phase
 from holdfast.model.versions import Versions
@@ -12,16 +14,30 @@ from holdfast.plan.placement import FreeSlots
 from holdfast.plan.snapshot import JobView, Now, Snapshot
 from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
 
+ErrorListener = Callable[[JobId, Exception], None]
+"""Receiver of an error in the decision about one job."""
 
-def plan(snapshot: Snapshot, now: Now) -> list[Command]:
-    """Return the commands of this pass. Free slots go to the job that has waited longest."""
+
+def plan(snapshot: Snapshot, now: Now, *, on_error: ErrorListener | None = None) -> list[Command]:
+    """Return the commands of this pass. Free slots go to the job that has waited longest.
+
+    With `on_error`, an error in the decision about one job is passed to it, the job is left as it is, and the other jobs are
+    planned as usual. Without `on_error`, the error is raised.
+    """
     free_slots = FreeSlots(snapshot.nodes)
     for job in snapshot.jobs.values():
         _reserve_slots(free_slots, job)
     commands: list[Command] = []
     for job in sorted(snapshot.jobs.values(), key=_waiting_order):
-        if (command := _JobPlanner(snapshot, free_slots, job, now).decide()) is not None:
-            commands.append(command)
+        try:
+            command = _JobPlanner(snapshot, free_slots, job, now).decide()
+        except Exception as error:
+            if on_error is None:
+                raise
+            on_error(job.id, error)
+        else:
+            if command is not None:
+                commands.append(command)
     return [*commands, *_withdraw_stray_orders(snapshot)]
 
 

@@ -47,7 +47,11 @@ class SimLog:
             self.problems.append(context["problem"])
         self._world.record("log", self._node, event, context.get("epoch"), context.get("problem") or context.get("reason"))
 
-    error = warning
+    def error(self, event: str, **context: Any) -> None:
+        """Fail the schedule if the code has caught an error that it did not expect."""
+        self.warning(event, **context)
+        if event == "internal error":
+            self._world.fail(AssertionError(f"{self._node}: internal error: {context['problem']}"))
 
 
 class SimNode:
