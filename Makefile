@@ -48,7 +48,7 @@ test-live: java maven compiler $(SET_UP) ## run the tests with Spark jobs on a r
 test-incidents: java maven compiler $(SET_UP) ## play the five incidents with Spark jobs on a real cluster: ten minutes
 	@$(BIN)/python -m pytest -m incident
 
-soak: java maven $(SET_UP) ## send traffic through Kafka for ten minutes while brokers fail at random
+soak: java maven compiler $(SET_UP) ## run the long tests: Kafka traffic while brokers fail, ZooKeeper away for up to 15 minutes; half an hour
 	@$(BIN)/python -m pytest -m soak
 
 chaos: java compiler $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run

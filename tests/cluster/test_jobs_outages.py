@@ -1,118 +1,40 @@
 """Loss of ZooKeeper servers, of all of ZooKeeper and of whole machines, with real Spark drivers."""
 
-import contextlib
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.harness.cluster.command import holdfast
-from tests.harness.cluster.jobs import ClusterJobs, poll_until
-from tests.harness.cluster.machines import (
-    MARGIN_S,
-    SESSION_TIMEOUT_S,
-    SYNC_LIMIT,
-    TICK_S,
-    Machine,
-    PartitionableEnsemble,
-    connected_ports,
-)
-from tests.harness.cluster.process_observer import ObservedProcess, ProcessObserver, kill_leftovers
-from tests.harness.cluster.streams import Feeder, StreamJob, read_committed_lines
-from tests.harness.waiting import wait_until
+from tests.harness.cluster.jobs import poll_until
+from tests.harness.cluster.machines import MARGIN_S, SESSION_TIMEOUT_S, SYNC_LIMIT, TICK_S, connected_ports
+from tests.harness.cluster.outage_scene import OutageScene, start_outage_scene
+from tests.harness.cluster.streams import StreamJob, read_committed_lines
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 STALL_S = 4.0
 
 
-@dataclass(frozen=True)
-class ClusterState:
-    """State that an outage must not change."""
-
-    leader: tuple[str | None, int]
-    drivers: list[ObservedProcess]
-    attempts: list[tuple[int, int]]
-
-
-@dataclass
-class Scene:
-    """Cluster of three ZooKeeper servers and two nodes, with a streaming job on each node."""
-
-    servers: PartitionableEnsemble
-    machines: dict[str, Machine]
-    jobs: ClusterJobs
-    feeder: Feeder
-    streams: tuple[StreamJob, StreamJob]
-
-    def wait_until_healthy(self) -> None:
-        for machine in self.machines.values():
-            machine.start()
-        poll_until(lambda: len(self.jobs.nodes()) == 2 and self.jobs.leader()[0], 90, "two nodes and a leader")
-        for stream in self.streams:
-            stream.wait_until_healthy()
-
-    def state(self) -> ClusterState:
-        views = [stream.view for stream in self.streams]
-        return ClusterState(
-            leader=self.jobs.leader(),
-            drivers=[stream.attempt().driver for stream in self.streams],
-            attempts=[(view["attempt"], view["restarts"]) for view in views],
-        )
-
-    def wait_for_batches(self, batches: int = 2) -> None:
-        for stream in self.streams:
-            stream.wait_for_batches(batches)
-
-    def session_pids(self) -> list[int]:
-        """Return the processes with a ZooKeeper session: agents and runners."""
-        agents = [machine.node.agent_pid() for machine in self.machines.values() if machine.node is not None]
-        return [pid for pid in agents if pid is not None] + [stream.attempt().runner for stream in self.streams]
-
-    def check(self) -> None:
-        for stream in self.streams:
-            stream.check_single_driver()
-            stream.check_contiguous_batches()
-
-
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    directory = tmp_path_factory.mktemp("outages")
-    storage = directory / "storage"
-    storage.mkdir()
-    with contextlib.ExitStack() as stack:
-        stack.callback(kill_leftovers, directory)
-        servers = stack.enter_context(PartitionableEnsemble(directory))
-        machines = {
-            id: stack.enter_context(Machine(id, directory / id, servers.connect, cluster="outages", storage=storage))
-            for id in ("n1", "n2")
-        }
-        wait_until(
-            lambda: all(m.node and m.node.status().get("registered") for m in machines.values()),
-            60,
-            "both nodes are registered",
-        )
-        observer = stack.enter_context(ProcessObserver(directory))
-        feeder = stack.enter_context(Feeder(directory / "in"))
-        jobs = stack.enter_context(ClusterJobs(directory, storage, "--connect", servers.connect, "--cluster", "outages"))
-        streams = (StreamJob(jobs, observer, feeder, "first"), StreamJob(jobs, observer, feeder, "second"))
-        yield Scene(servers, machines, jobs, feeder, streams)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutageScene]:
+    with start_outage_scene(tmp_path_factory.mktemp("outages")) as scene:
+        yield scene
 
 
 @pytest.fixture
-def scene(cluster: Scene) -> Iterator[Scene]:
+def scene(cluster: OutageScene) -> Iterator[OutageScene]:
     cluster.wait_until_healthy()
     yield cluster
     cluster.check()
 
 
 @pytest.mark.incident
-def test_leader_and_drivers_stay_while_every_zookeeper_server_is_restarted(scene: Scene) -> None:
+def test_leader_and_drivers_stay_while_every_zookeeper_server_is_restarted(scene: OutageScene) -> None:
     before = scene.state()
     for server in scene.servers.servers.values():
         server.kill()
@@ -124,7 +46,7 @@ def test_leader_and_drivers_stay_while_every_zookeeper_server_is_restarted(scene
 
 
 @pytest.mark.incident
-def test_drivers_stay_while_two_disks_stall_at_once_and_explain_reports_the_stall(scene: Scene, tmp_path: Path) -> None:
+def test_drivers_stay_while_two_disks_stall_at_once_and_explain_reports_the_stall(scene: OutageScene, tmp_path: Path) -> None:
     """Incident 003: the disks of a majority stall in the same instant. Sessions survive, and the logs show the cause."""
     drivers = scene.state().drivers
     servers = list(scene.servers.servers.values())
@@ -141,7 +63,7 @@ def test_drivers_stay_while_two_disks_stall_at_once_and_explain_reports_the_stal
     assert "zk-simultaneous-stall" in [diagnosis["signature"] for diagnosis in json.loads(answer.read_text())["diagnoses"]]
 
 
-def test_leader_and_drivers_stay_while_a_follower_is_partitioned_with_its_clients(scene: Scene) -> None:
+def test_leader_and_drivers_stay_while_a_follower_is_partitioned_with_its_clients(scene: OutageScene) -> None:
     before = scene.state()
     follower, leader = _follower_with_clients(scene), scene.servers.leader()
     port = scene.servers.servers[follower].client_port
@@ -162,7 +84,7 @@ def test_leader_and_drivers_stay_while_a_follower_is_partitioned_with_its_client
     assert scene.state() == before
 
 
-def _follower_with_clients(scene: Scene) -> int:
+def _follower_with_clients(scene: OutageScene) -> int:
     """Return a follower that serves a session. Restart the leader if it serves all of them."""
     for _ in range(5):
         modes = scene.servers.modes()
@@ -174,7 +96,7 @@ def _follower_with_clients(scene: Scene) -> int:
     raise AssertionError("no session moved to a follower")
 
 
-def test_drivers_continue_without_zookeeper_for_three_session_timeouts(scene: Scene) -> None:
+def test_drivers_continue_without_zookeeper_for_three_session_timeouts(scene: OutageScene) -> None:
     before = scene.state()
     with scene.servers.outage():
         until_at = time.monotonic() + 3 * SESSION_TIMEOUT_S
@@ -188,7 +110,9 @@ def test_drivers_continue_without_zookeeper_for_three_session_timeouts(scene: Sc
     assert (after.drivers, after.attempts) == (before.drivers, before.attempts)
 
 
-def test_drivers_end_without_promises_and_restart_when_zookeeper_is_back(scene: Scene, report: Callable[[str], None]) -> None:
+def test_drivers_end_without_promises_and_restart_when_zookeeper_is_back(
+    scene: OutageScene, report: Callable[[str], None]
+) -> None:
     """No process can order them to stop. The simulator, which has an exact clock, tests that they end in time."""
     before = scene.state()
     scene.machines["n2"].kill_agent()  # its session has not expired yet, so its promise is required
@@ -203,7 +127,7 @@ def test_drivers_end_without_promises_and_restart_when_zookeeper_is_back(scene: 
         stream.wait_for_batches(1)
 
 
-def test_jobs_of_a_lost_machine_continue_on_another_node_with_each_row_once(scene: Scene) -> None:
+def test_jobs_of_a_lost_machine_continue_on_another_node_with_each_row_once(scene: OutageScene) -> None:
     stream, other = scene.streams
     before, other_driver = stream.view, other.attempt().driver
     driver = stream.attempt().driver
