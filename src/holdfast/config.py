@@ -59,7 +59,12 @@ SETTINGS = (
     Setting(
         "node.maven", str, "", "Maven repository for the Kafka connector. Without it, Spark's default is used: Maven Central."
     ),
-    Setting("node.api", str, "127.0.0.1:0", "Address of the node's HTTP API, `HOST:PORT`. Port 0 selects a free port."),
+    Setting(
+        "node.api",
+        str,
+        "127.0.0.1:0",
+        "Address of the node's HTTP API, `HOST:PORT`. Port 0 selects a free port once; the node keeps it.",
+    ),
     Setting(
         "zookeeper.session_timeout_s",
         float,

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -74,3 +75,20 @@ def test_files_with_secrets_are_readable_by_their_owner_only(
         assert [path.name for path in holders] == ["cluster-secret"]
         for path in (*holders, directory / "session.json"):
             assert path.stat().st_mode & 0o777 == 0o600, path
+
+
+def test_agent_keeps_the_port_that_the_system_selected(tmp_path: Path, connect: str, cluster: str) -> None:
+    """Without ZooKeeper, the other nodes cannot learn another address, and their drivers would end."""
+    with start_node(tmp_path, connect, cluster=cluster) as node:
+        wait_until(node.is_leading, 30, "the node leads")
+        before = json.loads((tmp_path / "agent.json").read_text())["api"]
+        kill_agent(node)
+        assert json.loads((tmp_path / "agent.json").read_text())["api"] == before
+        agent = node.agent_pid()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            taken = other.getsockname()[1]
+            (tmp_path / "agent.json").write_text(json.dumps({"pid": agent, "api": f"http://127.0.0.1:{taken}"}))
+            kill_agent(node)
+            assert json.loads((tmp_path / "agent.json").read_text())["api"] != f"http://127.0.0.1:{taken}", "it is in use"

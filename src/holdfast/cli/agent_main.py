@@ -1,8 +1,10 @@
 """Entry point of the agent: `python -m holdfast.cli.agent_main CONFIG [--accept-zookeeper]`, started by the guard."""
 
 import asyncio
+import contextlib
 import secrets
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -46,7 +48,7 @@ def main() -> int:
 
 
 async def _run(settings: config.Config, config_file: Path, directory: NodeDirectory, logger: log.Log, *, accept: bool) -> None:
-    listener = http.open_listener(settings.api_host, settings.api_port)
+    listener = _open_listener(settings, directory)
     address = http.listener_url(listener)
     last_seen = directory.open_last_seen(forget=accept)
     _close_previous_session(directory, logger)
@@ -110,6 +112,18 @@ async def _run(settings: config.Config, config_file: Path, directory: NodeDirect
         server.should_exit = True
         await serving
     logger.info("agent stopped")
+
+
+def _open_listener(settings: config.Config, directory: NodeDirectory) -> socket.socket:
+    """Open the listener of the HTTP API. A port that the system selects is kept across restarts of the agent.
+
+    Without ZooKeeper, the other nodes cannot learn another port, and their drivers need the promises of this node.
+    """
+    previous_port = directory.read_previous_port()
+    if settings.api_port == 0 and previous_port != 0:
+        with contextlib.suppress(Refused):  # another process has the port by now
+            return http.open_listener(settings.api_host, previous_port)
+    return http.open_listener(settings.api_host, settings.api_port)
 
 
 def _close_previous_session(directory: NodeDirectory, logger: log.Log) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused, Unavailable
@@ -18,6 +19,8 @@ from holdfast.zk.session.client import SessionId
 from holdfast.zk.session.connection_settings import ConnectionSettings
 
 SECRET_FILE = "cluster-secret"
+AGENT_FILE = "agent.json"
+"""Process id and API address of the newest agent."""
 LOCK_TIMEOUT_S = 8.0
 """Longer than an agent takes to exit after the death of its guard."""
 
@@ -69,7 +72,14 @@ class NodeDirectory:
         return LastSeenFile(path)
 
     def write_agent_file(self, *, api: str) -> None:
-        write_atomically(self.path / "agent.json", json.dumps({"pid": os.getpid(), "api": api}).encode())
+        write_atomically(self.path / AGENT_FILE, json.dumps({"pid": os.getpid(), "api": api}).encode())
+
+    def read_previous_port(self) -> int:
+        """Return the port of the previous agent's HTTP API, or 0 if there was none."""
+        try:
+            return urlsplit(json.loads((self.path / AGENT_FILE).read_bytes())["api"]).port or 0
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return 0
 
     def save_session(self, ensemble: ConnectionSettings, session: SessionId) -> None:
         session_file.save_session(self._session_path, ensemble, session)
