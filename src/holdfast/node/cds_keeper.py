@@ -1,4 +1,6 @@
-"""Keeper of the class-data-sharing (CDS) archive of this node: builds it in a separate process while no job is starting."""
+"""Keeper of the class-data-sharing (CDS) archive of this node: builds it in a separate process while no job is starting.
+
+The build process refuses to build while the machine is overloaded; the keeper then tries again later."""
 
 import asyncio
 import os
@@ -9,7 +11,8 @@ import time
 from pathlib import Path
 
 from holdfast.log import Log
-from holdfast.runner.cds.archive import EXIT_RETRY_LATER, EXIT_UNSUPPORTED
+from holdfast.runner.cds.archive import EXIT_RETRY_LATER, EXIT_UNSUPPORTED, PROC_OPTION
+from holdfast.runner.cds.machine_load import PROC
 from holdfast.zk.embedded import with_parent_death_signal
 
 START_DELAY_S = 30.0
@@ -21,14 +24,26 @@ DEFERRALS_MAX = 20
 CHECK_INTERVAL_S = 3600.0
 """Interval of checks for a changed version of Java or Spark."""
 RETRY_S = 600.0
+"""Time until the next build after a failed one, or after a build that the load of the machine prevented."""
 
 
 class CdsKeeper:
-    def __init__(self, directory: Path, attempts: Path, log: Log, *, start_delay_s: float = START_DELAY_S) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        attempts: Path,
+        log: Log,
+        *,
+        start_delay_s: float = START_DELAY_S,
+        retry_s: float = RETRY_S,
+        proc: Path = PROC,
+    ) -> None:
         self._directory = directory
         self._attempts = attempts
         self._log = log
         self._start_delay_s = start_delay_s
+        self._retry_s = retry_s
+        self._proc = proc
 
     async def run(self) -> None:
         """Build and refresh the archive forever. Return if archives can never work on this machine."""
@@ -41,7 +56,7 @@ class CdsKeeper:
             code = await self._build_archive()
             if code == EXIT_UNSUPPORTED:
                 return
-            await asyncio.sleep(CHECK_INTERVAL_S if code == 0 else RETRY_S)
+            await asyncio.sleep(CHECK_INTERVAL_S if code == 0 else self._retry_s)
 
     def _is_job_starting(self) -> bool:
         """Return True if the directory of an attempt was created during the last `JOB_START_S` seconds."""
@@ -71,7 +86,7 @@ class CdsKeeper:
         return process.returncode
 
     def _start_build(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-P", "-m", "holdfast.runner.cds.build", str(self._directory)]
+        command = [sys.executable, "-P", "-m", "holdfast.runner.cds.build", str(self._directory), PROC_OPTION, str(self._proc)]
         return subprocess.Popen(
             with_parent_death_signal(command, signal.SIGKILL),
             stdin=subprocess.DEVNULL,

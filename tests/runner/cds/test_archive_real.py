@@ -141,7 +141,11 @@ def test_killed_build_leaves_no_process_and_no_archive(tmp_path: Path) -> None:
 def test_build_ends_with_its_node(tmp_path: Path) -> None:
     async def test() -> set[int]:
         archivist = CdsKeeper(
-            tmp_path / "archives", tmp_path / "attempts", configure_logging(component="test"), start_delay_s=0
+            tmp_path / "archives",
+            tmp_path / "attempts",
+            configure_logging(component="test"),
+            start_delay_s=0,
+            proc=tmp_path,  # without information about the load, the machine counts as idle
         )
         running = asyncio.ensure_future(archivist.run())
         await wait_until_async(lambda: processes_in(tmp_path), MAKE_S, "the rehearsal is at work")

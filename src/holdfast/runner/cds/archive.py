@@ -24,7 +24,9 @@ SUFFIX = ".jsa"
 CLASS_PATH_FILE = "class-path"
 """File to which a training run writes Java's class path."""
 AT_ONCE_OPTION = "--at-once"
-EXIT_RETRY_LATER, EXIT_UNSUPPORTED = 1, 2
+PROC_OPTION = "--proc"
+"""Directory to read the load of the machine from, for tests."""
+EXIT_RETRY_LATER, EXIT_UNSUPPORTED, EXIT_MACHINE_BUSY = 1, 2, 3
 """Exit codes of the build process: a later build may succeed; no build can succeed with this configuration."""
 FAILURES_MAX = 3
 FAILURE_WINDOW_S = 86_400.0

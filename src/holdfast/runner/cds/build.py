@@ -1,7 +1,7 @@
 """Build process: `python -m holdfast.runner.cds.build DIRECTORY [--at-once]` builds the class archive if it is missing.
 
-It runs with the lowest priority, unless `--at-once` is given. A watchdog kills its process tree if it dies. An archive is
-published atomically, and only after Java has accepted it.
+Unless `--at-once` is given, it runs with the lowest priority, and it builds nothing while the machine is overloaded. A watchdog
+kills its process tree if it dies. An archive is published atomically, and only after Java has accepted it.
 """
 
 import asyncio
@@ -23,15 +23,18 @@ from holdfast.log import Log
 from holdfast.runner.cds.archive import (
     AT_ONCE_OPTION,
     CLASS_PATH_FILE,
+    EXIT_MACHINE_BUSY,
     EXIT_RETRY_LATER,
     EXIT_UNSUPPORTED,
     FAILURES_MAX,
+    PROC_OPTION,
     SUFFIX,
     ArchiveDirectory,
     JavaRuntime,
     java_options,
 )
 from holdfast.runner.cds.low_priority import lower_priority
+from holdfast.runner.cds.machine_load import PROC, find_overload
 from holdfast.runner.execution.watchdog_client import WatchdogClient
 
 ARCHIVES_KEPT = 2
@@ -45,6 +48,10 @@ BUILD_DIRECTORY_PREFIX = "making-"
 BUILD_LOG = "making.log"
 EXCLUDED_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 """Variables that append to Spark's class path. An archive built without them fits with them, but not the other way round."""
+
+
+class MachineBusy(Unavailable):
+    """The machine is overloaded: a build would slow down the drivers, and would take too long itself."""
 
 
 class ArchiveBuild:
@@ -184,8 +191,13 @@ def _lock(directory: Path) -> Iterator[bool]:
         yield True
 
 
-def build_if_missing(archives: ArchiveDirectory, environ: Mapping[str, str], logger: Log, *, at_once: bool) -> None:
-    """Build the archive if it is missing and not too many builds have failed. Raises HoldfastError and OSError."""
+def build_if_missing(
+    archives: ArchiveDirectory, environ: Mapping[str, str], logger: Log, *, at_once: bool, proc: Path = PROC
+) -> None:
+    """Build the archive if it is missing and not too many builds have failed.
+
+    Raises MachineBusy unless `at_once`, other HoldfastErrors and OSError.
+    """
     runtime = JavaRuntime.detect(environ)
     with _lock(archives.directory) as locked:
         if (
@@ -194,6 +206,8 @@ def build_if_missing(archives: ArchiveDirectory, environ: Mapping[str, str], log
             or archives.recent_failures(runtime.fingerprint, time.time()) >= FAILURES_MAX
         ):
             return
+        if not at_once and (overload := find_overload(proc)):
+            raise MachineBusy(overload)
         remove_old_files(archives.directory)
         started_at = time.monotonic()
         try:
@@ -207,13 +221,18 @@ def build_if_missing(archives: ArchiveDirectory, environ: Mapping[str, str], log
 
 
 def main() -> int:
-    at_once = AT_ONCE_OPTION in sys.argv[2:]
+    options = sys.argv[2:]
+    at_once = AT_ONCE_OPTION in options
+    proc = Path(options[options.index(PROC_OPTION) + 1]) if PROC_OPTION in options else PROC
     if not at_once:
         lower_priority()
     logger = log.configure_logging(component="archiving")
     environ = {name: value for name, value in os.environ.items() if name != NONCE}
     try:
-        build_if_missing(ArchiveDirectory(Path(sys.argv[1]).absolute()), environ, logger, at_once=at_once)
+        build_if_missing(ArchiveDirectory(Path(sys.argv[1]).absolute()), environ, logger, at_once=at_once, proc=proc)
+    except MachineBusy as busy:
+        logger.info("class archive deferred", reason=str(busy))
+        return EXIT_MACHINE_BUSY
     except (HoldfastError, OSError) as error:
         logger.warning("no class archive", problem=f"drivers start without a class archive, which is slower: {error}")
         return EXIT_UNSUPPORTED if isinstance(error, Refused) else EXIT_RETRY_LATER
