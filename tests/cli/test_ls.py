@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.model.codec import encode
-from holdfast.model.identifiers import JobId
+from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.job import Progress, Spec
 from holdfast.model.phase import Phase
 from holdfast.zk.records.job_reader import read_jobs
@@ -243,6 +243,24 @@ def test_health_of_each_node_is_shown(cluster: PreparedCluster) -> None:
     assert nodes == {"n1": "its disk is full (No space left on device: /n1)", "n2": ""}
     printed = " ".join(run_ok(cluster, "cluster").split())
     assert "its disk is full" in printed and "healthy" in printed
+
+
+def test_isolation_level_of_each_node_is_shown_with_the_reason_for_scan(cluster: PreparedCluster) -> None:
+    cluster.add_node("n1", isolation="scan", isolation_problem="Operation not permitted")
+    cluster.add_node("n2", isolation="namespace")
+    nodes = {node["id"]: node for node in run_json(cluster, "cluster")["nodes"]}
+    levels = {id: (node["isolation"], node["isolation_problem"]) for id, node in nodes.items()}
+    assert levels == {"n1": ("scan", "Operation not permitted"), "n2": ("namespace", "")}
+    printed = " ".join(run_ok(cluster, "cluster").split())
+    assert "0 scan healthy" in printed and "0 namespace healthy" in printed
+    assert "n1 grants no PID namespace: Operation not permitted" in printed and "n2 grants" not in printed
+
+
+def test_isolation_level_of_a_node_of_an_earlier_release_is_unknown(cluster: PreparedCluster) -> None:
+    record = {"schema": 1, "slots": 4, "address": "http://127.0.0.1:1", "version": "0", "newest_schema": 1}
+    cluster.put(cluster.paths.node(NodeId("n1")), json.dumps(record).encode())
+    (node,) = run_json(cluster, "cluster")["nodes"]
+    assert (node["isolation"], node["isolation_problem"]) == (None, "")
 
 
 def test_thousand_jobs_are_listed_quickly(cluster: PreparedCluster, report: Callable[[str], None]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.local.local_node import SESSION_TIMEOUT_S
 from holdfast.local.process_identity import ProcessIdentity
+from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE, SCAN, find_problem
 from holdfast.zk.session import session_file
 from tests.harness.cluster.command import (
     HOLDFAST,
@@ -229,3 +230,14 @@ def test_up_ignores_the_proxy_of_the_environment(tmp_path: Path) -> None:
         finally:
             holdfast("down", "--dir", str(directory))
         assert proxy.requests == []
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_node_announces_the_isolation_level_of_its_drivers(tmp_path: Path, *, forbidden: bool) -> None:
+    """The agents inherit `HOLDFAST_ISOLATION=scan`, which also prevents namespaces for their drivers."""
+    prefix = ["env", f"{ISOLATION_VARIABLE}={SCAN}"] if forbidden else []
+    problem = f"{ISOLATION_VARIABLE} is set" if forbidden else find_problem()
+    with start_cluster(tmp_path / "c", "--nodes", "1", command=[*prefix, *HOLDFAST]) as up:
+        wait_until(lambda: len(up.cluster()["nodes"]) == 1, 60, "the node is registered")
+        (node,) = up.cluster()["nodes"]
+    assert (node["isolation"], node["isolation_problem"]) == (SCAN if problem else NAMESPACE, problem)

@@ -101,8 +101,18 @@ class PreparedCluster:
 
         return self.run(do)
 
-    def add_node(self, node: str, *, address: str = "http://127.0.0.1:1", slots: int = 4, health: str = "") -> None:
-        self.put(self.paths.node(NodeId(node)), encode(NodeRecord(slots, address, "0", 1, health)))
+    def add_node(
+        self,
+        node: str,
+        *,
+        address: str = "http://127.0.0.1:1",
+        slots: int = 4,
+        health: str = "",
+        isolation: str = "",
+        isolation_problem: str = "",
+    ) -> None:
+        record = NodeRecord(slots, address, "0", 1, health, isolation=isolation, isolation_problem=isolation_problem)
+        self.put(self.paths.node(NodeId(node)), encode(record))
 
     def submit(self, job: str, *, name: str | None = None, slots: int = 1, arguments: tuple[str, ...] = ()) -> Spec:
         spec = Spec(name=name or job, script="words.py", blob="0" * 64, slots=slots, arguments=arguments)

@@ -16,8 +16,7 @@ from typing import Any
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.__main__ import ISOLATION_VARIABLE
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE
+from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE
 from tests.harness.waiting import wait_until
 
 LONG_S = 600.0

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.__main__ import ISOLATION_VARIABLE
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN
+from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE, SCAN
 from holdfast.runner.watchdog.proc_filesystem import read_process
 from holdfast.zk.session.timing import Timing
 from tests.harness.driver_with_daemons import NAMES, BeatingProcesses

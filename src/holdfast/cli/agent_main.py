@@ -21,6 +21,7 @@ from holdfast.node.guard_link import connect_to_guard
 from holdfast.node.node_directory import NodeDirectory
 from holdfast.node.shared_settings import SharedSettings
 from holdfast.node.wiring import NodeComponents
+from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN, find_reason_for_scan
 from holdfast.zk.kazoo_transport import client_factory
 from holdfast.zk.records.paths import Paths
 
@@ -36,7 +37,9 @@ def main() -> int:
             if settings.storage == config.single_node_storage(settings.directory):
                 # Create only the node's own storage. A configured directory may be a mount point that is not mounted yet.
                 Path(settings.storage).mkdir(exist_ok=True)
-            asyncio.run(_run(settings, config_file, directory, logger, accept="--accept-zookeeper" in sys.argv[2:]))
+            isolation_problem = find_reason_for_scan()  # forks, which is safe only before the first thread starts
+            accept = "--accept-zookeeper" in sys.argv[2:]
+            asyncio.run(_run(settings, config_file, directory, logger, isolation_problem, accept=accept))
     except Refused as error:
         logger.error("cannot run", problem=str(error))
         return CANNOT_RUN_EXIT_CODE
@@ -47,7 +50,15 @@ def main() -> int:
     return 0
 
 
-async def _run(settings: config.Config, config_file: Path, directory: NodeDirectory, logger: log.Log, *, accept: bool) -> None:
+async def _run(
+    settings: config.Config,
+    config_file: Path,
+    directory: NodeDirectory,
+    logger: log.Log,
+    isolation_problem: str,
+    *,
+    accept: bool,
+) -> None:
     listener = _open_listener(settings, directory)
     address = http.listener_url(listener)
     last_seen = directory.open_last_seen(forget=accept)
@@ -71,6 +82,8 @@ async def _run(settings: config.Config, config_file: Path, directory: NodeDirect
                 version=__version__,
                 newest_schema=components.attempts.newest_schema(),
                 ends_attempts=True,
+                isolation=SCAN if isolation_problem else NAMESPACE,
+                isolation_problem=isolation_problem,
             ),
             paths=paths,
             timing=settings.timing,

@@ -42,6 +42,8 @@ def _as_json(status: "ClusterStatus") -> dict[str, Any]:
                 "slots_used": used.get(id, 0),
                 "api": record.address,
                 "health": record.health,
+                "isolation": record.isolation or None,
+                "isolation_problem": record.isolation_problem,
             }
             for id, record in (view.nodes if view is not None else ())
         ],
@@ -68,12 +70,18 @@ def _print(status: "ClusterStatus") -> None:
     if view is not None:
         leader = f"[bold green]{escape(view.leader)}[/] leads" if view.leader is not None else "[bold red]no leader[/]"
         console.print(f"{leader}, epoch {view.epoch}")
-        nodes = Table("node", "slots", "used", "address", "version", "health", box=None, header_style="dim")
+        nodes = Table("node", "slots", "used", "address", "version", "isolation", "health", box=None, header_style="dim")
         for id, record in view.nodes:
             node_health = f"[red]{escape(sanitize(record.health))}[/]" if record.health else "[green]healthy[/]"
             used_slots, address, version = str(used.get(id, 0)), escape(record.address), escape(record.version)
-            nodes.add_row(escape(id), str(record.slots), used_slots, address, version, node_health)
+            isolation = escape(sanitize(record.isolation or "?"))
+            nodes.add_row(escape(id), str(record.slots), used_slots, address, version, isolation, node_health)
         console.print(nodes)
+        for id, record in view.nodes:
+            if record.isolation_problem:
+                console.print(
+                    f"{escape(id)} grants no PID namespace: {escape(sanitize(record.isolation_problem))}", soft_wrap=True
+                )
     servers = Table("zookeeper", "mode", "latency max", "fsync max", "problems", box=None, header_style="dim")
     for health in status.zookeeper:
         colour = "red" if health.mode == "unreachable" else "yellow" if health.problems else "green"

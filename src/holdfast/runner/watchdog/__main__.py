@@ -45,9 +45,6 @@ KILL_GRACE_S = 0.3
 DEADLINE_DISTANCE_MAX_S = 10 * 365 * 86400
 """Upper limit of a deadline's distance. Keeps the timer's arithmetic within its fields."""
 
-ISOLATION_VARIABLE = "HOLDFAST_ISOLATION"
-"""Environment variable of the agent. The value `scan` prevents the use of namespaces."""
-
 _IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 """Ignored signals. Those sent to the whole service or terminal are handled by the runner."""
 
@@ -252,8 +249,7 @@ def main(descriptor: int, runner_pid: int) -> None:
     # If the runner ended before pidfd_open, it is not the parent any more, and its pid may have been reused.
     if os.getppid() == runner_pid:
         channel = JsonSocket(descriptor)
-        forbidden = os.environ.get(ISOLATION_VARIABLE) == SCAN
-        problem = f"{ISOLATION_VARIABLE} is set" if forbidden else pid_namespace.find_problem()
+        problem = pid_namespace.find_reason_for_scan()
         Watchdog(channel, runner, None if problem else PidNamespace()).run(problem)
 
 

@@ -29,6 +29,9 @@ NAMESPACE = "namespace"
 SCAN = "scan"
 """Isolation levels. NAMESPACE: the kernel kills all processes of an attempt. SCAN: Holdfast searches for them in /proc."""
 
+ISOLATION_VARIABLE = "HOLDFAST_ISOLATION"
+"""Environment variable of the agent. The value `scan` prevents the use of namespaces."""
+
 _LAST_PID_FILE = "/proc/sys/kernel/ns_last_pid"
 _PID_MAX_FILE = "/proc/sys/kernel/pid_max"
 
@@ -93,6 +96,11 @@ class NamespaceIdentity:
             and proc_filesystem.read_process(pid) is not None
             for pid in proc_filesystem.list_pids()
         )
+
+
+def find_reason_for_scan() -> str:
+    """Return the reason why this process cannot use NAMESPACE, or an empty string. Call it before the first thread starts."""
+    return f"{ISOLATION_VARIABLE} is set" if os.environ.get(ISOLATION_VARIABLE) == SCAN else find_problem()
 
 
 def find_problem() -> str:
