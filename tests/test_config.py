@@ -227,3 +227,18 @@ def test_invalid_cluster_name_is_refused_for_a_client_too(tmp_path: Path, name: 
     file.write_text(f"[cluster]\nname = '{name}'\nconnect = 'zk:1'")
     with pytest.raises(Refused):
         config.load_connection(file)
+
+
+@pytest.mark.parametrize(("setting", "expected_s"), [("", None), ("'forever'", None), ("3600", 3600.0), ("86400.5", 86400.5)])
+def test_period_of_checkpoints_is_forever_or_a_number_of_seconds(
+    tmp_path: Path, setting: str, expected_s: float | None
+) -> None:
+    line = f"keep_checkpoints = {setting}\n" if setting else ""
+    loaded = load_text(tmp_path, REQUIRED.replace("[node]", f"{line}[node]"))
+    assert loaded.retention.checkpoints_s == expected_s
+
+
+@pytest.mark.parametrize("setting", ["'never'", "'3600'", "3599", "0", "-1", "inf", "nan", "true"])
+def test_other_periods_of_checkpoints_are_refused(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(Refused, match=r"cluster\.keep_checkpoints"):
+        load_text(tmp_path, REQUIRED.replace("[node]", f"keep_checkpoints = {setting}\n[node]"))

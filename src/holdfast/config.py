@@ -24,6 +24,9 @@ from holdfast.zk.session.connection_settings import (
 )
 from holdfast.zk.session.timing import Timing
 
+KEEP_CHECKPOINTS_S_MIN = 3600.0
+"""A savepoint or a restored job may still be copying the checkpoint when the job's record is deleted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -31,6 +34,8 @@ class Setting:
     kind: type
     default: Any
     description: str
+    allows_seconds: bool = False
+    """True if a number of seconds is a valid value besides the words of this setting."""
 
 
 SETTINGS = (
@@ -41,6 +46,13 @@ SETTINGS = (
     Setting("cluster.storage", str, "", "Directory or URI for code and checkpoints. Every node must be able to reach it."),
     Setting("cluster.keep_ended_s", float, 604800.0, "Seconds until the record of an ended job is deleted."),
     Setting("cluster.keep_ended_max", int, 1000, "Maximum number of records of ended jobs. The oldest are deleted first."),
+    Setting(
+        "cluster.keep_checkpoints",
+        str,
+        "forever",
+        "Seconds from the deletion of a job's record until its checkpoint is deleted, at least 3600. Set it on every node.",
+        allows_seconds=True,
+    ),
     Setting("node.id", str, "", "Node name, unique in the cluster."),
     Setting("node.dir", str, None, "Directory of this node, on a local disk."),
     Setting("node.slots", int, 4, "Number of slots that this node offers to jobs."),
@@ -171,9 +183,9 @@ def _check_value(name: str, value: Any, path: Path) -> Any:
     key = _SETTINGS_BY_NAME.get(name)
     if key is None:
         raise Refused(f"{path}: unknown setting '{name}'")
-    if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if (key.kind is float or key.allows_seconds) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if type(value) is not key.kind:
+    if type(value) is not key.kind and not (key.allows_seconds and type(value) is float):
         shown = "a value of another type" if "password" in name else repr(value)
         raise Refused(f"{path}: '{name}' must be a {key.kind.__name__}, not {shown}")
     if isinstance(value, float | int) and not isinstance(value, bool) and not 0 < value < math.inf:
@@ -211,7 +223,22 @@ def _build_config(values: dict[str, Any], path: Path) -> Config:
         archives=_archive_directory(os.environ.get("HOLDFAST_ARCHIVES") or values["node.archives"], Path(values["node.dir"])),
         connectors=(Path(values["node.dir"]) / (os.environ.get("HOLDFAST_CONNECTORS") or values["node.connectors"])).absolute(),
         maven=values["node.maven"],
-        retention=RetentionPolicy(ended_s=values["cluster.keep_ended_s"], ended_max=values["cluster.keep_ended_max"]),
+        retention=RetentionPolicy(
+            ended_s=values["cluster.keep_ended_s"],
+            ended_max=values["cluster.keep_ended_max"],
+            checkpoints_s=_parse_keep_checkpoints(values["cluster.keep_checkpoints"], path),
+        ),
+    )
+
+
+def _parse_keep_checkpoints(value: str | float, path: Path) -> float | None:
+    if value == "forever":
+        return None
+    if isinstance(value, float) and value >= KEEP_CHECKPOINTS_S_MIN:
+        return value
+    raise Refused(
+        f"{path}: 'cluster.keep_checkpoints' must be \"forever\" or at least {KEEP_CHECKPOINTS_S_MIN:g} (seconds), "
+        f"not {value!r}"
     )
 
 

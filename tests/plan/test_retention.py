@@ -3,7 +3,7 @@
 from holdfast.model.identifiers import Attempt, Epoch, JobId
 from holdfast.model.job import Event, JobState
 from holdfast.model.phase import Phase
-from holdfast.plan.retention import RetentionPolicy, select_expired
+from holdfast.plan.retention import RetentionPolicy, select_expired, select_expired_checkpoints
 
 
 def ended_job(job: str, at: float) -> tuple[JobId, JobState]:
@@ -22,3 +22,12 @@ def test_oldest_jobs_beyond_the_limit_expire() -> None:
 
 def test_no_job_expires_within_the_limits() -> None:
     assert select_expired([ended_job("a", 99.0)], RetentionPolicy(), 100.0) == []
+
+
+def test_checkpoints_expire_after_their_period_the_first_deleted_first() -> None:
+    deleted_at = {JobId("late"): 60.0, JobId("second"): 20.0, JobId("first"): 10.0}
+    assert select_expired_checkpoints(deleted_at, RetentionPolicy(checkpoints_s=50.0), 100.0) == ["first", "second"]
+
+
+def test_checkpoints_never_expire_without_a_period() -> None:
+    assert select_expired_checkpoints({JobId("a"): 0.0}, RetentionPolicy(), 1e12) == []

@@ -1,4 +1,4 @@
-"""Garbage collection: deletes the records of jobs that ended long ago, and blobs that no record refers to.
+"""Garbage collection: deletes the records of jobs that ended long ago, their checkpoints, and blobs that no record refers to.
 
 One transaction deletes a whole record, because a partly deleted record could be mistaken for a job. While any spec is
 unreadable, no blob is deleted: the spec may refer to it.
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
+from holdfast.leader.checkpoint_collector import CheckpointCollector, RemoveCheckpoint
 from holdfast.leader.observer import Observer
 from holdfast.log import Log
 from holdfast.model.codec import MalformedRecord, NewerRecord, NewerSchema, decode
@@ -45,6 +46,7 @@ class GarbageCollector:
         retention: RetentionPolicy,
         log: Log,
         collect_blobs: CollectBlobs | None = None,
+        remove_checkpoint: RemoveCheckpoint | None = None,
     ) -> None:
         self._client = client
         self._paths = paths
@@ -54,6 +56,9 @@ class GarbageCollector:
         self._retention = retention
         self._log = log
         self._collect_blobs = collect_blobs
+        self._checkpoints = CheckpointCollector(
+            client, paths, leadership, clock=clock, retention=retention, log=log, remove=remove_checkpoint
+        )
         # A new leader confirms the running jobs first.
         self._records_at = clock.boottime() + RECORDS_INTERVAL_S
         self._blobs_at = clock.boottime() + BLOBS_INTERVAL_S / 4
@@ -69,6 +74,7 @@ class GarbageCollector:
         if now >= self._blobs_at and self._collect_blobs is not None and (self._blob_task is None or self._blob_task.done()):
             self._blobs_at = now + BLOBS_INTERVAL_S
             self._blob_task = asyncio.ensure_future(self._run_blob_collection(self._collect_blobs))
+        self._checkpoints.start_if_due()
 
     async def _delete_job(self, job: JobId) -> None:
         """Delete a job in the versions that are read now. Skip it if it has changed or has not ended."""
@@ -83,6 +89,7 @@ class GarbageCollector:
             return
         operations: list[Operation] = [Delete(f"{path}/{part}", znode.stat.version) for part, znode in znodes.items()]
         operations += [Delete(path, 0), *await self._request_deletion(job, state.request)]
+        operations += await self._checkpoints.build_tombstone(job)
         if isinstance(await self._leadership.commit(operations), WriteCommitted):
             self._log.info("job record deleted", job=job, phase=state.phase)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.clock import Clock
 from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.leader.checkpoint_collector import RemoveCheckpoint
 from holdfast.leader.garbage_collector import CollectBlobs, GarbageCollector
 from holdfast.leader.observer import Observer
 from holdfast.leader.transactions import TransactionBuilder
@@ -63,6 +64,7 @@ class Leader:
         on_event: EventListener = lambda *_: None,
         retention: RetentionPolicy = DEFAULT_RETENTION,
         collect_blobs: CollectBlobs | None = None,
+        remove_checkpoint: RemoveCheckpoint | None = None,
     ) -> None:
         self._paths = paths
         self._leadership = leadership
@@ -78,6 +80,7 @@ class Leader:
         self._garbage_collector: GarbageCollector | None = None
         self._retention = retention
         self._collect_blobs = collect_blobs
+        self._remove_checkpoint = remove_checkpoint
         self.stats = LeaderStats()
         self._started_at = clock.boottime()
         self._first_pass_logged = False
@@ -153,6 +156,7 @@ class Leader:
                 retention=self._retention,
                 log=self._log,
                 collect_blobs=self._collect_blobs,
+                remove_checkpoint=self._remove_checkpoint,
             )
         return self._garbage_collector
 

@@ -1,4 +1,4 @@
-"""Znode records of nodes, heartbeats and quarantines."""
+"""Znode records of nodes, heartbeats, deleted jobs and quarantines."""
 
 from dataclasses import dataclass
 
@@ -30,6 +30,14 @@ class NodeRecord:
     """Isolation level of new attempts on the node (`namespace` or `scan`); empty for nodes of earlier releases."""
     isolation_problem: str = ""
     """Reason why the level is `scan`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneRecord:
+    """Deletion of the record of an ended job. It proves that the job belonged to this cluster and cannot start again."""
+
+    wall_s: float
+    """Time of the deletion by the leader's clock."""
 
 
 @dataclass(frozen=True, slots=True)

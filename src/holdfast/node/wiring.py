@@ -26,7 +26,7 @@ from holdfast.node.health.checks import check_disk, check_memory, check_storage
 from holdfast.node.health.monitor import STORAGE_CHECK_INTERVAL_S, HealthCheck, HealthMonitor
 from holdfast.node.order_executor import OrderExecutor
 from holdfast.node.role_loops import RoleLoops
-from holdfast.storage import open_storage
+from holdfast.storage import open_storage, remove_deleted_checkpoint
 from holdfast.storage.location import parse_location
 from holdfast.zk.leadership.leadership import Leadership
 from holdfast.zk.records.paths import Paths
@@ -116,6 +116,9 @@ class NodeComponents:
     def _collect_blobs(self, referenced: Callable[[], set[str]]) -> list[str]:
         return open_storage(self._settings.storage).collect_garbage(referenced, self._clock.wall())
 
+    async def _remove_checkpoint(self, job: JobId) -> int:
+        return await asyncio.to_thread(remove_deleted_checkpoint, self._settings.storage, self._settings.cluster, job)
+
     def _make_leader(self, client: Client, leadership: Leadership, contact: SteadyContact) -> Leader:
         return Leader(
             client,
@@ -130,4 +133,5 @@ class NodeComponents:
             on_event=self._events.append,
             retention=self._settings.retention,
             collect_blobs=self._collect_blobs,
+            remove_checkpoint=self._remove_checkpoint,
         )

@@ -16,16 +16,16 @@ Every call blocks and may come from any thread. There are two kinds of errors:
 A call on a directory of an unreachable network mount blocks until the kernel returns.
 
 This package makes no decisions about jobs. In a checkpoint it writes only the folder `_holdfast`, except that a caller can set
-truncated offsets aside or rewrite offsets.
+truncated offsets aside, rewrite offsets, or remove the checkpoint of a deleted job.
 """
 
 from holdfast.storage.blob_storage import BLOB_GRACE_S, Blob, Storage, open_storage
-from holdfast.storage.checkpoint_access import Checkpoints, examine_file_sink
+from holdfast.storage.checkpoint_access import Checkpoints, examine_file_sink, remove_deleted_checkpoint
 from holdfast.storage.claim_book import KAFKA_CHOICE_FILE, KAFKA_LAST_KNOWN_FILE, KAFKA_PARK_FINDINGS_FILE, CheckpointClaim
 from holdfast.storage.claims import Claims
 from holdfast.storage.location import check_location, checkpoint_location, spark_checkpoint_uri, spark_conf
 from holdfast.storage.location_claims import LocationClaims, LocationOwner
-from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint
+from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint, NotRemovable
 
 __all__ = [
     "BLOB_GRACE_S",
@@ -42,11 +42,13 @@ __all__ = [
     "ForeignCheckpoint",
     "LocationClaims",
     "LocationOwner",
+    "NotRemovable",
     "Storage",
     "check_location",
     "checkpoint_location",
     "examine_file_sink",
     "open_storage",
+    "remove_deleted_checkpoint",
     "spark_checkpoint_uri",
     "spark_conf",
 ]

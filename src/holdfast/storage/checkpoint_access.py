@@ -8,8 +8,9 @@ from holdfast.checkpoint import FileSinkLog, Query, QueryPosition
 from holdfast.checkpoint.file_sink import SINK_LOG_FOLDER as SINK_LOG
 from holdfast.model import codec
 from holdfast.storage.checkpoint_examiner import CheckpointExaminer
-from holdfast.storage.dispatch import STALL_TIMEOUT_S, examiner_caller
-from holdfast.storage.location import check_location, parse_location
+from holdfast.storage.checkpoint_removal import CheckpointRemover
+from holdfast.storage.dispatch import STALL_TIMEOUT_S, examiner_caller, remover_caller
+from holdfast.storage.location import CHECKPOINTS, check_location, parse_location
 
 Record = TypeVar("Record")
 
@@ -37,6 +38,19 @@ class Checkpoints:
     def set_aside(self, query: Query, batch: int, attempt: int) -> str:
         """Move the truncated offsets of a batch out of the query's checkpoint, without deleting them. Return the new path."""
         return str(self._call(CheckpointExaminer.set_aside, place=query.place, batch=batch, attempt=attempt))
+
+
+def remove_deleted_checkpoint(
+    storage: str, cluster: str, job: str, *, in_subprocess: bool = True, stall_timeout_s: float = STALL_TIMEOUT_S
+) -> int:
+    """Remove the checkpoint of a deleted job from the storage of its cluster. Return the number of its files.
+
+    Raises NotRemovable if the checkpoint must be kept, and Unavailable.
+    """
+    check_location(storage)
+    location = parse_location(storage).join(CHECKPOINTS, job)
+    call = remover_caller(location, in_subprocess=in_subprocess, stall_timeout_s=stall_timeout_s)
+    return call(CheckpointRemover.remove_owned, cluster=cluster, job=job)
 
 
 def examine_file_sink(path: str, *, in_subprocess: bool = True, stall_timeout_s: float = STALL_TIMEOUT_S) -> FileSinkLog:

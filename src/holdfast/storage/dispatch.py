@@ -1,8 +1,8 @@
 """Typed calls to the storage services, in this process or in a subprocess.
 
-A service is a class with plain methods: `Blobs`, `ClaimBook`, `LocationClaimBook` and `CheckpointExaminer`. A caller passes one
-of these methods and its keyword arguments, so the type checker sees both. Arguments and results consist of JSON values, because
-a location that needs pyarrow is served by a subprocess (see `subprocess_call`).
+A service is a class with plain methods: `Blobs`, `ClaimBook`, `LocationClaimBook`, `CheckpointExaminer` and
+`CheckpointRemover`. A caller passes one of these methods and its keyword arguments, so the type checker sees both. Arguments
+and results consist of JSON values, because a location that needs pyarrow is served by a subprocess (see `subprocess_call`).
 """
 
 import functools
@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 from holdfast.storage import blobs, claim_book
 from holdfast.storage.blobs import Blobs
 from holdfast.storage.checkpoint_examiner import CheckpointExaminer
+from holdfast.storage.checkpoint_removal import CheckpointRemover
 from holdfast.storage.claim_book import ClaimBook
 from holdfast.storage.filesystem.files import open_files
 from holdfast.storage.filesystem.folder import OpenFolder
@@ -56,6 +57,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         CheckpointExaminer.read_position,
         CheckpointExaminer.rewrite_files,
         CheckpointExaminer.set_aside,
+        CheckpointRemover.remove_owned,
     )
 }
 """Operations that a subprocess accepts, by qualified name."""
@@ -132,6 +134,12 @@ def examiner_caller(location: Location, *, in_subprocess: bool, stall_timeout_s:
     return LocalCaller(open_examiner(location))
 
 
+def remover_caller(location: Location, *, in_subprocess: bool, stall_timeout_s: float) -> Caller[CheckpointRemover]:
+    if in_subprocess and not location.is_directory:
+        return SubprocessCaller(location, _ignore, stall_timeout_s)
+    return LocalCaller(open_remover(location))
+
+
 def open_blobs(location: Location) -> Blobs:
     return Blobs(_opener(location, blobs.FOLDER, make_root=False), location.display_name)
 
@@ -149,6 +157,10 @@ def open_examiner(location: Location) -> CheckpointExaminer:
     return CheckpointExaminer(open_files(location))
 
 
+def open_remover(location: Location) -> CheckpointRemover:
+    return CheckpointRemover(open_files(location))
+
+
 def run_operation(name: str, location: Location, arguments: Mapping[str, Any], warn: Warn) -> Any:
     """Run an operation that another process has named. Raises ValueError for an unknown one."""
     if name not in OPERATIONS:
@@ -158,6 +170,7 @@ def run_operation(name: str, location: Location, arguments: Mapping[str, Any], w
         ClaimBook.__name__: lambda: open_claim_book(location, warn),
         LocationClaimBook.__name__: lambda: open_location_claim_book(location, warn),
         CheckpointExaminer.__name__: lambda: open_examiner(location),
+        CheckpointRemover.__name__: lambda: open_remover(location),
     }
     return OPERATIONS[name](services[name.partition(".")[0]](), **arguments)
 

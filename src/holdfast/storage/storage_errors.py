@@ -19,6 +19,10 @@ class ForeignCheckpoint(Refused):
     """Checkpoint that belongs to another job or cluster, or whose owner is unknown."""
 
 
+class NotRemovable(Refused):
+    """Checkpoint that is kept, because not all of it certainly belongs to the deleted job."""
+
+
 class FolderMissing(Exception):
     """Missing folder. Internal to this package; each caller handles it."""
 

@@ -18,12 +18,12 @@ from typing import IO, Any
 from holdfast.errors import Conflict, HoldfastError, Refused, Unavailable
 from holdfast.storage.dispatch import Warn
 from holdfast.storage.location import Location
-from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint
+from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint, NotRemovable
 
 EXIT_TIMEOUT_S = 5.0
 ERRORS = {
     error.__name__: error
-    for error in (BlobDamaged, BlobMissing, AlreadyClaimed, ForeignCheckpoint, Conflict, Refused, Unavailable)
+    for error in (BlobDamaged, BlobMissing, AlreadyClaimed, ForeignCheckpoint, NotRemovable, Conflict, Refused, Unavailable)
 }
 
 

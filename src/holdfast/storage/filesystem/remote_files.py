@@ -142,6 +142,7 @@ class RemoteFiles:
         with os_errors_as_unavailable(f"cannot remove {self.display_name}"):
             if self._files.get_file_info(self._path).type != FileType.NotFound:
                 self._files.delete_dir(self._path)
+        TransferProgress.report()
 
     def subtree(self, *names: str) -> "RemoteFiles":
         return RemoteFiles(self._location.join(*names))

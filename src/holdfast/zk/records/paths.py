@@ -84,6 +84,15 @@ class Paths:
         return f"{self.quarantine}/{job}"
 
     @property
+    def tombstones(self) -> str:
+        """Parent of the tombstones. It is not a required znode: the first deletion of a record creates it."""
+        return f"{self.root}/tombstones"
+
+    def tombstone(self, job: JobId) -> str:
+        """Return the znode that records the deletion of a job's record until the job's checkpoint is deleted."""
+        return f"{self.tombstones}/{job}"
+
+    @property
     def storage(self) -> str:
         """Location of blobs and checkpoints. The first node writes it; every other node must use the same."""
         return f"{self.root}/storage"
