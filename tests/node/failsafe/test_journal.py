@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,6 +31,32 @@ def test_promises_that_arrive_together_share_a_commit(tmp_path: Path) -> None:
     assert journal.commit_count <= 2
     loaded, _ = open_promises(tmp_path / "journal")
     assert all(loaded.remaining_s(JobId(f"j{n}"), Attempt(2)) > 5 for n in range(500))
+
+
+def test_stalled_disk_does_not_block_the_event_loop_and_delays_only_the_promises(tmp_path: Path) -> None:
+    stalled, resumed = threading.Event(), threading.Event()
+
+    class StalledJournal(PromiseJournal):
+        def _replace(self, data: bytes) -> None:
+            stalled.set()
+            assert resumed.wait(30)
+            super()._replace(data)
+
+    journal = StalledJournal(tmp_path / "journal")
+    promises = FailsafePromises(journal, SystemClock(), boot="b1", period_s=10.0, newest_started=lambda _: Attempt(0))
+
+    async def test() -> None:
+        first = asyncio.ensure_future(promises.grant(JobId("j0"), Attempt(1), 10.0))
+        assert await asyncio.to_thread(stalled.wait, 30)
+        others = [asyncio.ensure_future(promises.grant(JobId(f"j{n}"), Attempt(1), 10.0)) for n in range(1, 200)]
+        for _ in range(100):
+            await asyncio.sleep(0)  # the loop runs other tasks meanwhile
+        assert not any(task.done() for task in (first, *others)), "no promise is granted before it is saved"
+        resumed.set()
+        await asyncio.wait_for(asyncio.gather(first, *others), 30)
+
+    asyncio.run(test())
+    assert journal.commit_count == 2, "the promises that arrived during the stall share a commit"
 
 
 def test_journal_is_compacted(tmp_path: Path) -> None:
