@@ -22,6 +22,8 @@ from holdfast.zk.session.client import Client, Create, Delete, NoNode, Operation
 from holdfast.zk.session.missing_znode import children_or_empty, none_if_missing
 
 INTERVAL_S = 600.0
+FIRST_ROUND_S = 30.0
+"""Time until the first round of a new leader, which confirms the running jobs first."""
 BACKLOG_INTERVAL_S = 10.0
 """Time until the next round if a round has left expired checkpoints."""
 CHECKPOINTS_PER_ROUND_MAX = 20
@@ -54,7 +56,7 @@ class CheckpointCollector:
         self._remove = remove
         self._deleted_at: dict[JobId, float] = {}
         """Times of the tombstones that were read."""
-        self._due_at = clock.boottime() + INTERVAL_S / 4
+        self._due_at = clock.boottime() + FIRST_ROUND_S
         self._task: asyncio.Task[None] | None = None
 
     @property
