@@ -4,8 +4,9 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 
-from bench import explain_templates, failover, jobs, offset_check, offset_check_overhead, savepoint, start, throughput
+from bench import explain_templates, failover, jobs, offset_check, offset_check_overhead, outage, savepoint, start, throughput
 
 
 def measure_simulation() -> None:
@@ -14,12 +15,13 @@ def measure_simulation() -> None:
     subprocess.run([sys.executable, "-m", "tests.sim.throughput"], check=True)
 
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[], object]] = {
     "simulation": measure_simulation,
     "failover": failover.main,
     "jobs": jobs.main,
     "start": start.main,
     "throughput": throughput.main,
+    "outage": outage.main,
     "savepoint": savepoint.main,
     "offset_check": offset_check.main,
     "offset_check_overhead": offset_check_overhead.main,

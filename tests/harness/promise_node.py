@@ -1,7 +1,7 @@
 """Promise service of one node as a process: real HTTP server, journal and exchange, but no ZooKeeper and no runners.
 
-`python -m tests.harness.promise_node DIRECTORY NODE PORT` reads the addresses of the other nodes from `peers.json`, like an
-agent that starts while ZooKeeper is away. Each directory `attempts/JOB/ATTEMPT` is an open attempt.
+`python -m tests.harness.promise_node DIRECTORY NODE PORT SESSION_TIMEOUT_S` reads the addresses of the other nodes from
+`peers.json`, like an agent that starts while ZooKeeper is away. Each directory `attempts/JOB/ATTEMPT` is an open attempt.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,14 +39,14 @@ SESSION_TIMEOUT_S = 10.0
 TIMING = Timing(heartbeat_s=1.0, tick_s=1.0, sync_limit=5, kill_s=1.0, margin_s=4.0)
 
 
-async def serve(directory: Path, node: NodeId, port: int, attempts: list[AttemptId]) -> None:
+async def serve(directory: Path, node: NodeId, port: int, timeout_s: float, attempts: list[AttemptId]) -> None:
     clock, boot = SystemClock(), boot_id()
     journal = PromiseJournal(directory / "promises.journal")
     promises = FailsafePromises(
         journal,
         clock,
         boot=boot,
-        period_s=SESSION_TIMEOUT_S + TIMING.margin_s,
+        period_s=timeout_s + TIMING.margin_s,
         newest_started=lambda _: Attempt(0),
     )
     peers_file = PeersFile(directory / "peers.json")
@@ -57,7 +58,7 @@ async def serve(directory: Path, node: NodeId, port: int, attempts: list[Attempt
         transport=HttpPromiseTransport(node, lambda: SECRET, clock),
         clock=clock,
         timing=TIMING,
-        timeout_s=SESSION_TIMEOUT_S,
+        timeout_s=timeout_s,
         log=log.configure_logging(component="promises", node=node),
     )
     server = http.build_server(Starlette(routes=list(failsafe_routes.routes(promises, lambda: SECRET, node))))
@@ -85,6 +86,7 @@ class PromiseNode:
     directory: Path
     node: NodeId
     port: int
+    timeout_s: float = SESSION_TIMEOUT_S
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -92,9 +94,15 @@ class PromiseNode:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.harness.promise_node", str(self.directory), self.node, str(self.port)]
+        arguments = (str(self.directory), self.node, str(self.port), str(self.timeout_s))
+        command = [sys.executable, "-m", "tests.harness.promise_node", *arguments]
         with (self.directory / "log").open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def is_listening(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
 
     def kill(self) -> None:
         assert self.process is not None
@@ -113,15 +121,24 @@ class PromiseNode:
 
 
 @contextlib.contextmanager
-def start_promise_nodes(directory: Path, ports: list[int], *, attempts: int) -> Iterator[list[PromiseNode]]:
-    """Start a node per port. The first node has this number of open attempts."""
-    nodes = [PromiseNode(directory / f"n{number}", NodeId(f"n{number}"), port) for number, port in enumerate(ports, 1)]
+def start_promise_nodes(
+    directory: Path,
+    ports: list[int],
+    *,
+    attempts: int,
+    nodes_with_attempts: int = 1,
+    timeout_s: float = SESSION_TIMEOUT_S,
+) -> Iterator[list[PromiseNode]]:
+    """Start a node per port. The open attempts are spread over the first `nodes_with_attempts` nodes."""
+    nodes = [
+        PromiseNode(directory / f"n{number}", NodeId(f"n{number}"), port, timeout_s) for number, port in enumerate(ports, 1)
+    ]
     for node in nodes:
         node.directory.mkdir(parents=True)
         others = {other.node: other.address for other in nodes if other is not node}
         (node.directory / "peers.json").write_text(json.dumps({"peers": others}))
     for number in range(attempts):
-        (nodes[0].directory / "attempts" / f"j{number}" / "1").mkdir(parents=True)
+        (nodes[number % nodes_with_attempts].directory / "attempts" / f"j{number}" / "1").mkdir(parents=True)
     try:
         for node in nodes:
             node.start()
@@ -133,4 +150,5 @@ def start_promise_nodes(directory: Path, ports: list[int], *, attempts: int) -> 
 
 if __name__ == "__main__":
     node_directory = Path(sys.argv[1])
-    asyncio.run(serve(node_directory, NodeId(sys.argv[2]), int(sys.argv[3]), find_attempts(node_directory)))
+    serving = serve(node_directory, NodeId(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), find_attempts(node_directory))
+    asyncio.run(serving)
