@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.local.local_node import SESSION_TIMEOUT_S
+from holdfast.local.local_node import LOG_BYTES_MAX, SESSION_TIMEOUT_S
 from holdfast.local.process_identity import ProcessIdentity
 from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE, SCAN, find_problem
 from holdfast.zk.session import session_file
@@ -230,6 +230,14 @@ def test_up_ignores_the_proxy_of_the_environment(tmp_path: Path) -> None:
         finally:
             holdfast("down", "--dir", str(directory))
         assert proxy.requests == []
+
+
+def test_large_node_log_is_rotated_while_the_cluster_runs(up: RunningCluster) -> None:
+    log = up.directory / "nodes" / "n1" / "node.log"
+    with log.open("ab") as file:
+        file.truncate(LOG_BYTES_MAX + 1)  # a hole takes no space
+    wait_until(lambda: log.with_suffix(".log.1").exists() and log.stat().st_size < LOG_BYTES_MAX, 60, "the log is rotated")
+    assert up.node("n1")["agent_pid"] is not None and up.is_healthy()
 
 
 @pytest.mark.parametrize("forbidden", [False, True])

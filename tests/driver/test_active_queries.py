@@ -12,6 +12,7 @@ from holdfast.driver.queries.active_queries import ActiveQueries, wait_for_queri
 from holdfast.driver.queries.progress_report import ProgressReporter
 from holdfast.driver.queries.spark_query import SparkQuery, _StackPosition
 from holdfast.driver.queries.stop_hooks import record_script_waits
+from holdfast.runner.execution.control_reader import ControlReader
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.live
@@ -188,6 +189,18 @@ def test_progress_has_the_batch_of_the_first_query_and_the_rows_and_offsets_of_a
             {"name": "second", "batch_id": 3, "rows_per_second": 20.5},
         ],
     }
+
+
+def test_progress_of_a_source_with_eleven_thousand_partitions_reaches_the_runner_without_its_offsets(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
+    query = reported.start("many")
+    query.set_progress(7, rate=100.0, offset={"topic": {str(partition): 10**12 for partition in range(11_000)}})
+    reported()
+    progress = ControlReader(tmp_path).progress()
+    assert progress is not None
+    assert (progress.batch_id, progress.rows_per_second) == (7, 100.0)
+    assert [json.loads(offset).startswith("omitted, because its size is") for offset in progress.offsets] == [True]
+    assert ControlReader(tmp_path).query_batches() == {"many": 7}
 
 
 def test_trigger_without_data_changes_neither_batch_nor_rate(tmp_path: Path) -> None:
