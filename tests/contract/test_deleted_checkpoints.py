@@ -26,9 +26,10 @@ class Storage:
 
     removed: list[str] = field(default_factory=list)
     reachable: bool = True
+    inaccessible: set[str] = field(default_factory=set)
 
     async def remove(self, job: JobId) -> int:
-        if not self.reachable:
+        if not self.reachable or job in self.inaccessible:
             raise Unavailable("the storage does not answer")
         if job == "foreign":
             raise NotRemovable("it holds other data")
@@ -174,11 +175,32 @@ def test_tombstones_remain_while_the_storage_cannot_be_reached(backend: Backend)
         scene.clock.passed_s = 2 * KEEP_S
         scene.storage.reachable = False
         collector = scene.new_collector()
-        await collector._run()
+        await collector.collect()
         assert await scene.tombstones() == ["j1"]
         scene.storage.reachable = True
         await collector.collect()
         assert scene.storage.removed == ["j1"] and await scene.tombstones() == []
+
+    run(backend, test)
+
+
+def test_checkpoints_that_cannot_be_deleted_do_not_delay_the_others(backend: Backend) -> None:
+    """The first deleted come first, so without a rule they would use up every round."""
+
+    async def test(scene: Scene) -> None:
+        await scene.end_job("j0")
+        tombstone = (await scene.client.get(scene.paths.tombstone(JobId("j0")))).data
+        scene.storage.inaccessible = {"j0", *(f"denied{number}" for number in range(CHECKPOINTS_PER_ROUND_MAX))}
+        for job in scene.storage.inaccessible - {"j0"}:
+            await scene.client.commit([Create(scene.paths.tombstone(JobId(job)), tombstone)])
+        scene.clock.passed_s = 1.0
+        await scene.end_job("later")
+        scene.clock.passed_s = 2 * KEEP_S
+        collector = scene.new_collector()
+        await collector.collect()
+        await collector.collect()
+        assert scene.storage.removed == ["later"]
+        assert set(await scene.tombstones()) == scene.storage.inaccessible
 
     run(backend, test)
 

@@ -56,6 +56,8 @@ class CheckpointCollector:
         self._remove = remove
         self._deleted_at: dict[JobId, float] = {}
         """Times of the tombstones that were read."""
+        self._failed: set[JobId] = set()
+        """Jobs whose checkpoint could not be deleted. They are tried last, so that they do not delay the others."""
         self._due_at = clock.boottime() + FIRST_ROUND_S
         self._task: asyncio.Task[None] | None = None
 
@@ -91,11 +93,12 @@ class CheckpointCollector:
             self._log.warning("expired checkpoints not deleted", problem=str(error))
 
     async def collect(self) -> bool:
-        """Delete expired checkpoints. Return True if more are left. Raises the errors of the client and of the storage."""
+        """Delete expired checkpoints. Return True if more are left. Raises the errors of the client."""
         await self._read_tombstones()
         expired = select_expired_checkpoints(self._deleted_at, self._retention, self._clock.wall())
         if expired:
             await self._client.sync(self._paths.jobs)
+        expired.sort(key=self._failed.__contains__)
         for job in expired[:CHECKPOINTS_PER_ROUND_MAX]:
             await self._collect_job(job)
         return len(expired) > CHECKPOINTS_PER_ROUND_MAX
@@ -120,23 +123,30 @@ class CheckpointCollector:
             return
         if await self._exists(job):
             self._log.warning("checkpoint kept", job=job, reason="a record of the job exists again")
-        else:
-            await self._remove_checkpoint(job)
+        elif not await self._remove_checkpoint(job):
+            return
         await self._leadership.commit([Delete(self._paths.tombstone(job), tombstone.stat.version)])
 
     async def _exists(self, job: JobId) -> bool:
         records = (self._paths.job(job), self._paths.quarantine_entry(job))
         return any([await self._client.exists(path) is not None for path in records])
 
-    async def _remove_checkpoint(self, job: JobId) -> None:
+    async def _remove_checkpoint(self, job: JobId) -> bool:
+        """Return False if the storage cannot be used. The tombstone then stays for a later round."""
         assert self._remove is not None
+        self._failed.discard(job)
         try:
             files = await self._remove(job)
         except NotRemovable as error:
             self._log.warning("checkpoint kept", job=job, reason=str(error))
+        except (HoldfastError, OSError) as error:
+            self._failed.add(job)
+            self._log.warning("checkpoint not deleted", job=job, problem=str(error))
+            return False
         else:
             if files:
                 self._log.info("checkpoint deleted", job=job, files=files)
+        return True
 
 
 def _deletion_time(tombstone: Znode) -> float | None:
