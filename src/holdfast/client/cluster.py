@@ -179,7 +179,7 @@ class Cluster:
         arguments: Sequence[str] = (),
         conf: Mapping[str, object] | None = None,
         py_files: Sequence[str | Path] = (),
-        restart: str = "exponential",
+        restart: str | None = None,
         slots: int = 1,
         restore: "str | StoredJob | Manifest | None" = None,
         replaces: "Sequence[str | StoredJob]" = (),
@@ -189,6 +189,7 @@ class Cluster:
 
         `name` defaults to the script's name. `conf` has Spark settings, `py_files` the `.py` and `.zip` files that the script
         imports. `restart` is the strategy after a failure: `never`, `exponential`, `fixed:N:DELAY` or `rate:N:PERIOD:DELAY`.
+        Without it, the strategy is `exponential`, but a script that fails three times before its first batch fails the job.
 
         `restore` is a savepoint, or a job that has stopped or ended, whose checkpoint the new job continues. The jobs in
         `replaces` are stopped and cancelled first. `request_id` makes the call idempotent: submitting again with the same
@@ -306,7 +307,7 @@ class Cluster:
         """Wait until a job reaches a condition, and return the job.
 
         `until` is one of
-        - `running`: an attempt runs; with `after_attempt`, a later attempt than that one;
+        - `running`: an attempt runs, and its driver has Spark; with `after_attempt`, a later attempt than that one;
         - `first_batch`: the first batch is committed, or the job finished;
         - `stopped`: the job has stopped, or ended;
         - `ended`: the job finished, failed or was cancelled.

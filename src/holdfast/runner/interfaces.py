@@ -34,6 +34,10 @@ class DriverExecution(Protocol):
         """Isolation level of the driver; empty before its start."""
 
     @property
+    def is_ready(self) -> bool:
+        """True once the driver has Spark or a query, or runs without Spark. Remains true."""
+
+    @property
     def note(self) -> str:
         """Sentence for operators about the start or a current problem; empty if there is nothing to report."""
 

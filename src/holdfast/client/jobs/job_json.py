@@ -2,8 +2,10 @@
 
 import json
 import math
+import time
 from typing import Any
 
+from holdfast.client.jobs.job_reason import describe_reason
 from holdfast.client.jobs.listing import JobEvent
 from holdfast.client.timestamps import iso
 from holdfast.zk.records.stored_job import StoredJob
@@ -17,7 +19,7 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         "id": job.id,
         "name": job.name,
         "phase": job.phase or UNKNOWN,
-        "reason": job.reason,
+        "reason": describe_reason(job, time.time()),
         "attempt": job.attempt,
         "restarts": job.restarts,
         "node": job.node,

@@ -69,6 +69,7 @@ class LocalDriverExecution:
         self._control = ControlReader(directory / CONTROL_DIRECTORY)
         self.driver_pid: int | None = None
         self.isolation = ""
+        self._was_ready = False
 
     # One run of the driver
 
@@ -249,6 +250,11 @@ class LocalDriverExecution:
             self._kill_task = asyncio.ensure_future(self._watchdog.kill_tree())
 
     # State for the runner
+
+    @property
+    def is_ready(self) -> bool:
+        self._was_ready = self._was_ready or self._control.is_ready()
+        return self._was_ready
 
     @property
     def note(self) -> str:
