@@ -3,6 +3,7 @@
 import enum
 from dataclasses import dataclass, field
 
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.failure_history import FailureHistory, LastFailure
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
@@ -33,6 +34,8 @@ class DesiredRecord:
     """Requested version of the spec."""
     trial_s: float = TRIAL_S
     """Seconds a new version may take to its first batch before the job returns to the previous version."""
+    trust: CheckpointTrust | None = None
+    """Damage of the checkpoint that a user has accepted. It remains when the desired state changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class Outcome:
 
     ending: Ending
     reason: str
+    findings: tuple[str, ...] = ()
+    """Ids of the checkpoint's findings, which a user can accept (`checkpoint_trust`)."""
 
 
 @dataclass(frozen=True, slots=True)

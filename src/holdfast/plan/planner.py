@@ -132,9 +132,10 @@ class _JobPlanner:
         if desired is Desired.STOP:
             return None if state.phase is Phase.PARKED else self._changer.change(state, Phase.PARKED, STOPPED_REASON)
         if state.phase is Phase.PARKED:
-            return (
-                self._changer.change(state, Phase.PENDING, "a user resumed the job") if self._has_new_request(state) else None
-            )
+            if not self._has_new_request(state):
+                return None
+            trust = f"; {self._job.trust}" if self._job.trust is not None else ""
+            return self._changer.change(state, Phase.PENDING, f"a user resumed the job{trust}")
         if state.phase is Phase.BACKOFF and self._now.wall < state.not_before and not self._has_new_request(state):
             return None
         return self._launch(state, spec)

@@ -143,7 +143,7 @@ class Runner:
     # Supervision of the driver
 
     async def _supervise(self, taken: TakenLease) -> Outcome:
-        work = asyncio.ensure_future(self._driver.run_driver(taken.spec, taken.previous_report))
+        work = asyncio.ensure_future(self._driver.run_driver(taken.spec, taken.previous_report, taken.trust))
         work.add_done_callback(lambda _: self._wakeup.wake())
         promises = asyncio.ensure_future(self._follow_promises())
         try:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, DesiredRecord, Lease, Outcome, Progress, Report, Spec
@@ -55,6 +56,8 @@ class TakenLease:
     """Trial period: time limit for the first batch of a version on trial."""
     previous_report: Report | None
     """Report of the previous attempt."""
+    trust: CheckpointTrust | None = None
+    """Damage of the checkpoint that a user has accepted."""
 
 
 class LeaseHolder:
@@ -147,7 +150,9 @@ class LeaseHolder:
             version=assignment.version,
             starting=True,
         )
-        return TakenLease(decode(Spec, spec.data, where="its spec"), desired.stat.version, desired_record.trial_s, previous), [
+        decoded_spec = decode(Spec, spec.data, where="its spec")
+        taken = TakenLease(decoded_spec, desired.stat.version, desired_record.trial_s, previous, desired_record.trust)
+        return taken, [
             Check(self._path("attempt"), attempt.stat.version),
             Check(self._path("desired"), desired.stat.version),
             Check(spec_path, spec.stat.version),

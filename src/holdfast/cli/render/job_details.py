@@ -18,6 +18,7 @@ from holdfast.client.jobs.listing import JobDetails, events_of
 from holdfast.client.timestamps import age, stamp
 from holdfast.model.job import Desired, Progress
 from holdfast.model.phase import Phase
+from holdfast.model.plural import format_count
 from holdfast.zk.records.cluster_view import ClusterView
 from holdfast.zk.records.stored_job import StoredJob
 from holdfast.zk.records.upgrade import SpecVersion
@@ -118,6 +119,7 @@ def _facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
         ("phase", job.phase or UNKNOWN),
         *([("wanted", _desired_text(job))] if not job.has_ended else []),
         ("submitted", f"{stamp(submitted, now)} ({age(submitted, now)} ago)"),
+        *_trust_facts(job, now),
         *_spec_facts(job),
         ("attempts", _attempts(job)),
     ]
@@ -174,6 +176,14 @@ def _version_facts(job: StoredJob, versions: Sequence[SpecVersion], now: float) 
         mark = f": {marks[version.number]}" if version.number in marks else ""
         facts.append((f"version {version.number}", f"{script}, {made}{mark}"))
     return facts
+
+
+def _trust_facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
+    trust = job.desired_record.trust if job.desired_record is not None else None
+    if trust is None:
+        return []
+    findings = format_count(len(trust.findings), "finding")
+    return [("trusted", f"{findings} of the checkpoint, by {trust.by or UNKNOWN} at {stamp(trust.wall, now)}: {trust.reason}")]
 
 
 def _desired_text(job: StoredJob) -> str:
