@@ -121,6 +121,7 @@ CATCHING_SEEDS = {
     "certified before processes are dead": 4,
     "pipe end taken for death": 53,
     "tree killed without watchdog": 186,
+    "running before Spark exists": 0,
     "margin too small": 42,
     "deadline counted from the reply": 10,
     "read taken for a confirmation": 266,

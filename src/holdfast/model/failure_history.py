@@ -1,4 +1,4 @@
-"""Failures of a job: those that its restart strategy takes into account, and the last one for display. Pure."""
+"""Failures of a job, for its restart strategy and for display. Pure."""
 
 from dataclasses import dataclass, replace
 

@@ -226,9 +226,7 @@ class SimDriverExecution:
     def is_ready(self) -> bool:
         """Return True once the driver has had the time that Spark takes to start, which differs from attempt to attempt."""
         driver = self._watchdog.driver if self._watchdog is not None else None
-        if self.driver_pid is None or driver is None or driver.started_s is None:
-            return False
-        return self._machine.world.now_s >= driver.started_s + driver.spark_start_s
+        return self.driver_pid is not None and driver is not None and driver.has_spark
 
     def progress(self) -> Progress | None:
         return None

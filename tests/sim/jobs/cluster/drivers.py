@@ -73,6 +73,10 @@ class Driver:
     def alive(self) -> bool:
         return self.started_s is not None and self.ended_s is None
 
+    @property
+    def has_spark(self) -> bool:
+        return self.started_s is not None and self.machine.world.now_s >= self.started_s + self.spark_start_s
+
     async def run(self, may_start: Callable[[], bool], started: Callable[[], object], own: SimProcess) -> None:
         """Run from the fork to the end of the program."""
         self.process = own
