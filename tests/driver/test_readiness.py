@@ -10,6 +10,8 @@ from holdfast.driver.queries.active_queries import ActiveQueries
 from holdfast.driver.readiness import PLAIN_SCRIPT_S, UNUSED_SPARK_S, Readiness
 from holdfast.driver_protocol.control_files import READY_FILE, read_control_file
 from holdfast.runner.execution.control_reader import ControlReader
+from tests.harness.drivers import DRIVER_TIMEOUT_S, DriverProcess
+from tests.harness.waiting import wait_until
 
 
 class Scene:
@@ -101,3 +103,30 @@ def test_announcement_is_written_again_after_a_failed_write(tmp_path: Path) -> N
     assert scene.reason() == ""
     (tmp_path / f"{READY_FILE}.new").rmdir()
     assert scene.reason() != ""
+
+
+@pytest.mark.live
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("builder", ["builder", 'builder.remote("local[1]")'], ids=["classic", "connect"])
+def test_real_session_is_announced_once_it_exists_and_not_before(driver: DriverProcess, builder: str) -> None:
+    permission = driver.home / "permission"
+    script = driver.write_script(
+        "import os, time\n"
+        "from pyspark.sql import SparkSession\n"
+        f"while not os.path.exists({str(permission)!r}):\n    time.sleep(0.05)\n"
+        f"spark = SparkSession.{builder}.getOrCreate()\n"
+        "print('session')\n"
+        f"while os.path.exists({str(permission)!r}):\n    time.sleep(0.05)\n"
+    )
+    driver.start(script)
+    monitored_s = 2 * PLAIN_SCRIPT_S
+    with pytest.raises(AssertionError):
+        wait_until((driver.control / READY_FILE).exists, monitored_s, "an announcement without Spark")
+    permission.touch()
+    content = wait_until(lambda: read_control_file(driver.control, READY_FILE), DRIVER_TIMEOUT_S, "the announcement")
+    wait_until(lambda: "session" in driver.output(), DRIVER_TIMEOUT_S, "the session")
+    assert content["reason"] in ("Spark has started", "the script is connected to Spark")
+    permission.unlink()
+    assert driver.wait() == 0
