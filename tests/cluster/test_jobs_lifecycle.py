@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster.command import error_message, start_cluster
+from tests.harness.cluster.command import start_cluster
 from tests.harness.cluster.jobs import FIRST_BATCH_S, ClusterJobs, poll_until
 from tests.harness.cluster.process_observer import kill_leftovers
 
@@ -82,7 +82,10 @@ def test_script_without_spark_is_running_although_it_never_has_a_session(jobs: C
 
 def test_script_that_never_worked_fails_after_three_attempts_and_submit_returns_with_its_last_line(jobs: ClusterJobs) -> None:
     script = write_script(jobs, "words", ARGUMENTS_MISSING)
-    message = error_message(jobs.run("submit", str(script), "--wait"))
+    answer = jobs.run("submit", str(script), "--wait")
+    assert answer.returncode == 1, answer
+    message = answer.stderr.splitlines()[-1]
+    assert message.startswith("holdfast: words (")
     assert "is FAILED: the script ended with exit code 2: words.py: error: the following arguments are required" in message
     assert "the script failed 3 times and never completed a batch" in message
     (view,) = (job for job in jobs.list_jobs().values() if job["name"] == "words")
