@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from holdfast.model.codec import decode
-from holdfast.model.identifiers import JobId
-from holdfast.model.job import Desired, DesiredRecord
+from holdfast.model.codec import decode, encode
+from holdfast.model.identifiers import Attempt, JobId, NodeId
+from holdfast.model.job import Desired, DesiredRecord, Ending, Outcome, Report
 from holdfast.model.phase import Phase
 from holdfast.zk.records.submission import set_desired
 from holdfast.zk.session.client import Client
@@ -193,3 +193,24 @@ def test_concurrent_commands_are_both_written(running: PreparedCluster) -> None:
 
     running.run(both)
     assert word(running) == (Desired.RUN, False, 3)
+
+
+def test_trust_of_a_checkpoint_needs_a_reason_and_damage(parked: PreparedCluster) -> None:
+    for options in (["--trust-checkpoint"], ["--reason", "looked"], ["--trust-checkpoint", "--reason", " "]):
+        answer = run_command(parked, "resume", "words", *options)
+        assert answer.returncode == 2
+        assert "--trust-checkpoint and --reason belong together" in answer.stderr
+    answer = run_command(parked, "resume", "words", "--trust-checkpoint", "--reason", "looked")
+    assert "is not parked because of a damaged checkpoint (PARKED: offsets are out of range)" in error_message(answer)
+    assert word(parked) == (Desired.RUN, False, 0)
+
+
+def test_trusted_checkpoint_is_recorded_and_shown(parked: PreparedCluster) -> None:
+    outcome = Outcome(Ending.CHECKPOINT_DAMAGED, "commits/2 ends after its version", ("a1",))
+    report = Report(Attempt(1), NodeId("n1"), 1000.0, outcome=outcome, dead=True)
+    parked.put(parked.paths.job(JobId("j1"), "report"), encode(report))
+    said = run_ok(parked, "resume", "words", "--trust-checkpoint", "--reason", "the backup cut it off")
+    assert "is parked because of 1 finding, which you trust, and starts again" in said
+    assert word(parked) == (Desired.RUN, False, 1)
+    assert "1 finding of the checkpoint, by " in run_ok(parked, "show", "words")
+    assert run_json(parked, "show", "words")["checkpoint_trust"]["reason"] == "the backup cut it off"

@@ -32,6 +32,7 @@ KEYS = [
     "progress",
     "submitted_at",
     "desired",
+    "checkpoint_trust",
 ]
 GARBAGE = [b"", b"\x00\xff noise", b"{}", b"[1]", b'{"schema":1}', b"[" * 50_000, b'{"schema":99}']
 MANY = 1000
@@ -57,6 +58,7 @@ def test_running_job_has_the_documented_json_keys(cluster: PreparedCluster) -> N
         "isolation": "namespace",
         "progress": {"batch_id": 7, "rows_per_second": 12.5, "offsets": [{"t": {"0": 5}}, "not JSON", "NaN"], "lag": []},
         "desired": "run",
+        "checkpoint_trust": None,
     }
 
 

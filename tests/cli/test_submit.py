@@ -51,7 +51,8 @@ def test_submit_creates_job_and_uploads_its_code(cluster: PreparedCluster, scrip
     assert "no node leads at the moment; the job starts as soon as a node does" in done.stderr
     spec = spec_of(cluster, id)
     assert "@" in spec.by
-    assert replace(spec, by="") == Spec(name="words", script="words.py", blob=hashlib.sha256(PROGRAM.encode()).hexdigest())
+    blob = hashlib.sha256(PROGRAM.encode()).hexdigest()
+    assert replace(spec, by="") == Spec(name="words", script="words.py", blob=blob, restart_is_default=True)
     assert (cluster.storage / "blobs" / spec.blob).read_text() == PROGRAM
 
 

@@ -88,7 +88,7 @@ def test_explain_finds_a_restart_loop_and_a_leader_change(
     assert signatures(healthy_report) == set(), healthy_report["summary"]
     assert {"node n1", "node n2", "job healthy_job"} <= {one["name"] for one in healthy_report["components"]}
 
-    clicks = scene.jobs.submit(scene.copies.parent / "clicks.py", "clicks", spark=False)
+    clicks = scene.jobs.submit(scene.copies.parent / "clicks.py", "clicks", spark=False, options=("--restart", "exponential"))
     poll_until(lambda: scene.jobs[clicks]["attempt"] >= 4, 60, "the job has failed three times")
     before, after = kill_leader(scene)
     local_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))

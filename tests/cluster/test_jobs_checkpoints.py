@@ -76,8 +76,10 @@ def test_job_continues_after_a_torn_offsets_file_without_losing_or_repeating_lin
     reason = stream.view["reason"]
     aside = f"_holdfast/aside/offsets-{torn}-{stream.view['attempt']}"
     assert f"offsets/{torn} of {scene.checkpoint} was incomplete and was moved to {aside}" in reason
-    assert reason.endswith(f"the query continues after batch {torn - 1}")
-    assert reason in [event["reason"] for event in scene.jobs.events(stream.id)]
+    repair, _, failure = reason.partition("; attempt ")
+    assert repair.endswith(f"the query continues after batch {torn - 1}")
+    assert repair in [event["reason"] for event in scene.jobs.events(stream.id)]
+    assert " was lost " in failure
     assert (scene.checkpoint / aside).read_bytes() == complete[: len(complete) // 2]
     stream.wait_for_batches()
     scene.wait_until_copied()
@@ -93,7 +95,8 @@ def test_missing_checkpoint_parks_the_job_until_it_is_restored(scene: Scene) -> 
         scene.checkpoint.rename(moved)
     view = scene.jobs.wait_for_phase(stream.id, "PARKED")
     assert f"the checkpoint {scene.checkpoint} cannot be trusted: it no longer exists, but batch " in view["reason"]
-    assert view["reason"].endswith(f"run 'holdfast resume {stream.id}', or run 'holdfast cancel {stream.id}'")
+    assert f"run 'holdfast resume {stream.id}', run " in view["reason"]
+    assert view["reason"].endswith(f"or run 'holdfast cancel {stream.id}'")
     scene.jobs.run_ok("resume", stream.id)
     poll_until(lambda: stream.view["attempt"] > view["attempt"], 60, "another attempt was made")
     assert "it no longer exists" in scene.jobs.wait_for_phase(stream.id, "PARKED")["reason"]
@@ -103,6 +106,41 @@ def test_missing_checkpoint_parks_the_job_until_it_is_restored(scene: Scene) -> 
     moved.rename(scene.checkpoint)
     scene.jobs.run_ok("resume", stream.id)
     stream.wait_until_healthy()
+    scene.wait_until_copied()
+    stream.check_contiguous_batches()
+    stream.check_single_driver()
+
+
+def park_without_newest_commit(scene: Scene) -> str:
+    """Stop the job, remove its newest commit, and resume it. Return the reason with which it is parked."""
+    stream = scene.stream
+    stream.wait_until_healthy()
+    stream.wait_for_batches()
+    scene.jobs.run_ok("stop", stream.id, "--wait")
+    attempt, newest = stream.view["attempt"], scene.jobs.last_batch(stream.id)
+    (scene.checkpoint / "commits" / str(newest)).unlink()
+    (scene.checkpoint / "commits" / f".{newest}.crc").unlink(missing_ok=True)
+    scene.jobs.run_ok("resume", stream.id)
+    view = poll_until(
+        lambda: (view := stream.view)["attempt"] > attempt and view["phase"] == "PARKED" and view, 60, "the job is parked"
+    )
+    assert f"but batch {newest} was committed: batches would run twice" in view["reason"]
+    return str(view["reason"])
+
+
+def test_person_trusts_damage_once_it_was_shown_and_new_damage_parks_the_job_again(scene: Scene) -> None:
+    """Spark repeats the batch whose commit is gone, and the file sink skips it, so the trust is justified."""
+    stream = scene.stream
+    for number in (1, 2):
+        parked = park_without_newest_commit(scene)
+        assert f"'holdfast resume {stream.id} --trust-checkpoint --reason TEXT'" in parked, "new damage is not covered"
+        scene.jobs.run_ok("resume", stream.id, "--trust-checkpoint", "--reason", f"the sink has it: {number}")
+        stream.wait_until_healthy()
+        assert f"trusts the checkpoint although it is damaged: the sink has it: {number}" in stream.view["reason"]
+    resumed = [event for event in scene.jobs.events(stream.id) if event["reason"].startswith("a user resumed the job; ")]
+    assert [event["reason"].rpartition(" ")[2] for event in resumed][-1] == "2"
+    assert ": the sink has it: 2" in scene.jobs.run_ok("show", stream.id)
+    assert scene.jobs.list_jobs()[stream.id]["checkpoint_trust"]["findings"] == 1
     scene.wait_until_copied()
     stream.check_contiguous_batches()
     stream.check_single_driver()

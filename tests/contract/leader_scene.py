@@ -96,12 +96,17 @@ def run_scene(
     backend.run(test())
 
 
-async def start_attempt(cluster: Cluster, attempt: int = 1) -> LeaseHolder:
-    """Let the leader assign the attempt and take its lease. Submit the job first if it is the first attempt."""
+async def start_attempt(cluster: Cluster, attempt: int = 1, *, ready: bool = True, started_at: float = 1.0) -> LeaseHolder:
+    """Let the leader assign the attempt and take its lease. Submit the job first if it is the first attempt.
+
+    With `ready`, the driver has Spark at the end, so the job is RUNNING.
+    """
     if attempt == 1:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
     await cluster.run_passes_until_idle()
     hold = await cluster.open_lease(attempt)
-    await hold.take(started_at=1.0, failsafe=())
+    await hold.take(started_at=started_at, failsafe=())
+    if ready:
+        assert await hold.send_heartbeat(driver_pid=None, progress=None, failsafe=())
     await cluster.run_passes_until_idle()
     return hold

@@ -32,8 +32,9 @@ def test_job_is_assigned_to_a_node_and_runs_when_its_lease_is_taken(backend: Bac
         hold = await cluster.open_lease(1)
         await hold.take(started_at=1.0, failsafe=())
         await cluster.run_passes_until_idle()
-        assert (await cluster.state()).phase is Phase.RUNNING
         assert await hold.send_heartbeat(driver_pid=7, progress=None, failsafe=())
+        await cluster.run_passes_until_idle()
+        assert (await cluster.state()).phase is Phase.RUNNING
 
     run_scene(backend, scene)
 
@@ -137,7 +138,7 @@ def test_heartbeat_survives_an_overwritten_lease_and_detects_a_deleted_lease(bac
     async def scene(cluster: Cluster) -> None:
         hold = await start_attempt(cluster)
         path = cluster.paths.job(JOB, "lease")
-        await cluster.client.commit([SetData(path, b"noise", 0)])
+        await cluster.client.commit([SetData(path, b"noise", 1)])
         assert not await hold.send_heartbeat(driver_pid=1, progress=None, failsafe=())
         assert await hold.send_heartbeat(driver_pid=1, progress=None, failsafe=())
         await cluster.client.sync(path)

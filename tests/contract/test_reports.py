@@ -1,9 +1,11 @@
 """Reports: progress across attempts, and notes that become events."""
 
-from holdfast.model.job import Ending, Outcome, Progress
+from holdfast.model.checkpoint_trust import CheckpointTrust
+from holdfast.model.job import Desired, Ending, Outcome, Progress
 from holdfast.model.phase import Phase
+from holdfast.zk.records.submission import set_desired
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import Cluster, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, Cluster, run_scene, start_attempt
 
 LOST = Outcome(Ending.LOST, "the machine was shut down")
 
@@ -54,5 +56,22 @@ def test_damaged_checkpoint_parks_the_job_with_the_finding_as_reason(backend: Ba
         await cluster.run_passes_until_idle()
         state = await cluster.state()
         assert (state.phase, state.reason) == (Phase.PARKED, "offsets/7 is empty")
+
+    run_scene(backend, scene)
+
+
+def test_trust_in_a_damaged_checkpoint_is_an_event_and_reaches_the_next_attempt(backend: Backend) -> None:
+    trust = CheckpointTrust("ada@laptop", "the backup cut off commits/2", 1000.0, ("a1",))
+
+    async def scene(cluster: Cluster) -> None:
+        hold = await start_attempt(cluster)
+        await hold.release(Outcome(Ending.CHECKPOINT_DAMAGED, "offsets/7 is empty", trust.findings), None)
+        await cluster.run_passes_until_idle()
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.RUN, repeat=True, trust=trust)
+        await cluster.run_passes_until_idle()
+        reasons = [event.reason for event in (await cluster.state()).events]
+        assert f"a user resumed the job; {trust}" in reasons
+        taken = await (await cluster.open_lease(2)).take(started_at=1.0, failsafe=())
+        assert taken.trust == trust
 
     run_scene(backend, scene)

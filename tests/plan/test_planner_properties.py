@@ -13,7 +13,19 @@ from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Ending, Event, JobState, Lease, Outcome, Report, Spec
 from holdfast.model.phase import TRANSITIONS, Phase
 from holdfast.model.versions import Versions
-from holdfast.plan import EndAttempt, JobView, Launch, NodeView, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
+from holdfast.plan import (
+    Command,
+    EndAttempt,
+    JobView,
+    Launch,
+    NodeView,
+    Now,
+    Quarantine,
+    Snapshot,
+    UpdateState,
+    WithdrawOrder,
+    plan,
+)
 
 pytestmark = pytest.mark.slow  # each property needs about a second
 
@@ -32,8 +44,9 @@ specs = st.builds(
     blob=st.just("0" * 64),
     slots=st.integers(1, 3),
     restart=st.sampled_from(["never", "exponential", "fixed:2:5s", "rate:2:1m:1s"]),
+    restart_is_default=st.booleans(),
 )
-leases = st.builds(Lease, attempt=st.integers(1, 3).map(Attempt), node=nodes)
+leases = st.builds(Lease, attempt=st.integers(1, 3).map(Attempt), node=nodes, starting=st.booleans())
 outcomes = st.builds(Outcome, st.sampled_from(Ending), st.just("because"))
 reports = st.builds(
     Report,
@@ -62,7 +75,8 @@ def states(draw: st.DrawFn) -> JobState:
         attempt=attempt,
         node=draw(st.none() | nodes),
         restarts=draw(st.integers(0, 5)),
-        failures=FailureHistory(draw(st.integers(0, 5)), tuple(draw(st.lists(walls, max_size=4)))),
+        failures=FailureHistory(draw(st.integers(0, 5)), tuple(draw(st.lists(walls, max_size=4))), draw(st.integers(0, 3))),
+        progressed=draw(st.booleans()),
         losses=draw(st.integers(0, 4)),
         lost_on=tuple(draw(st.lists(nodes, unique=True, max_size=3))),
         heard=draw(st.integers(0, 3)),
@@ -281,6 +295,28 @@ def test_only_a_registered_node_that_can_end_attempts_is_asked_and_only_without_
             assert (job.report.node, job.report.attempt) == (command.node, command.state.attempt)
             assert isinstance(job.state, JobState)
             assert (command.state.phase, command.state.node) == (job.state.phase, command.node)
+
+
+@many_examples
+@given(snapshots())
+def test_starting_attempt_is_treated_like_a_running_one_except_for_its_phase(snapshot: Snapshot) -> None:
+    """No decision but the displayed phase depends on whether the driver has Spark."""
+    ready = {
+        id: replace(job, lease=replace(job.lease, starting=False)) if isinstance(job.lease, Lease) else job
+        for id, job in snapshot.jobs.items()
+    }
+    assert _without_phases_of_living_attempts(snapshot) == _without_phases_of_living_attempts(replace(snapshot, jobs=ready))
+
+
+def _without_phases_of_living_attempts(snapshot: Snapshot) -> list[Command]:
+    alive = {id for id, job in snapshot.jobs.items() if isinstance(job.lease, Lease)}
+    return [
+        command
+        for command in plan(snapshot, NOW)
+        if not (
+            isinstance(command, UpdateState) and command.job in alive and command.state.phase in (Phase.STARTING, Phase.RUNNING)
+        )
+    ]
 
 
 @many_examples

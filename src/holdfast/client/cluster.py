@@ -179,7 +179,7 @@ class Cluster:
         arguments: Sequence[str] = (),
         conf: Mapping[str, object] | None = None,
         py_files: Sequence[str | Path] = (),
-        restart: str = "exponential",
+        restart: str | None = None,
         slots: int = 1,
         restore: "str | StoredJob | Manifest | None" = None,
         replaces: "Sequence[str | StoredJob]" = (),
@@ -189,6 +189,7 @@ class Cluster:
 
         `name` defaults to the script's name. `conf` has Spark settings, `py_files` the `.py` and `.zip` files that the script
         imports. `restart` is the strategy after a failure: `never`, `exponential`, `fixed:N:DELAY` or `rate:N:PERIOD:DELAY`.
+        Without it, the strategy is `exponential`, but a script that fails three times before its first batch fails the job.
 
         `restore` is a savepoint, or a job that has stopped or ended, whose checkpoint the new job continues. The jobs in
         `replaces` are stopped and cancelled first. `request_id` makes the call idempotent: submitting again with the same
@@ -306,7 +307,7 @@ class Cluster:
         """Wait until a job reaches a condition, and return the job.
 
         `until` is one of
-        - `running`: an attempt runs; with `after_attempt`, a later attempt than that one;
+        - `running`: an attempt runs, and its driver has Spark; with `after_attempt`, a later attempt than that one;
         - `first_batch`: the first batch is committed, or the job finished;
         - `stopped`: the job has stopped, or ended;
         - `ended`: the job finished, failed or was cancelled.
@@ -352,16 +353,38 @@ class Cluster:
         job: "str | StoredJob",
         *,
         offsets: "Literal['keep', 'earliest', 'latest'] | str | Path | Mapping[str, Mapping[int, int]] | None" = None,
+        trust_checkpoint: bool = False,
+        reason: str = "",
     ) -> "ControlResult":
         """Start a job that is stopped or parked. A job that is neither is not changed.
 
         `offsets` says where a job continues that is parked because of its Kafka offsets; see `choose_offsets`.
+
+        `trust_checkpoint` starts a job that is parked because of a damaged checkpoint, although nothing was repaired: you have
+        looked at the findings, and `reason` says why it may be used. It covers only these findings; new damage parks the job
+        again. User, time and reason are recorded. Raise Refused if there is no such damage, or no reason.
         """
         from holdfast.client.jobs.job_control import decide_resume
 
+        if trust_checkpoint or reason:
+            return self._resume_with_trust(job, trust=trust_checkpoint, reason=reason, has_offsets=offsets is not None)
         if offsets is not None:
             self.choose_offsets(job, offsets)
         return self._control(job, decide_resume)
+
+    def _resume_with_trust(self, job: "str | StoredJob", *, trust: bool, reason: str, has_offsets: bool) -> "ControlResult":
+        import time
+
+        from holdfast.client.connection.identity import current_user
+        from holdfast.client.jobs.job_control import decide_trusted_resume
+        from holdfast.errors import Refused
+
+        if not (trust and reason.strip()):
+            raise Refused("--trust-checkpoint and --reason belong together: say why the checkpoint may be used")
+        if has_offsets:
+            raise Refused("--trust-checkpoint cannot be combined with --offsets: they answer different findings")
+        by, now = current_user(), time.time()
+        return self._control(job, lambda current: decide_trusted_resume(current, by=by, reason=reason, now=now))
 
     def choose_offsets(
         self,

@@ -30,6 +30,7 @@ from holdfast.driver.queries.checkpoint_placement import CheckpointPlacement, St
 from holdfast.driver.queries.location_gate import LocationGate
 from holdfast.driver.queries.progress_report import ProgressReporter
 from holdfast.driver.queries.query_registry import StartedQueries
+from holdfast.driver.readiness import Readiness
 from holdfast.driver.start_refused import find_refusal
 from holdfast.driver.stderr_log import log_line
 from holdfast.driver.stop_request import process_stop_request
@@ -59,8 +60,13 @@ class ScriptDriver:
         self._environment = environment
         self._queries = ActiveQueries()
         self._stop = process_stop_request()
+        self._readiness = Readiness(environment.control_directory, self._queries)
         self._monitor = MonitorThread(
-            self._queries, self._stop, ProgressReporter(environment.control_directory), on_abandoned=self._on_abandoned
+            self._queries,
+            self._stop,
+            ProgressReporter(environment.control_directory),
+            self._readiness,
+            on_abandoned=self._on_abandoned,
         )
         self._started_queries = StartedQueries(environment.control_directory)
         self._exit_writer = ExitRecordWriter(environment.control_directory)
@@ -114,6 +120,7 @@ class ScriptDriver:
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return self._handle_error(error, started=False)
         self._prestart_jvm()
+        self._readiness.begin_script(self._script)
         try:
             program()
             self._queries.wait_for_all()

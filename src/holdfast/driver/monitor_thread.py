@@ -1,4 +1,4 @@
-"""Background thread of the driver: reports progress, delivers stop requests to queries, checks the Spark Master."""
+"""Background thread of the driver: reports start and progress, delivers stop requests to queries, checks the Spark Master."""
 
 import threading
 import time
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from holdfast.driver.master_connection import MasterConnection
 from holdfast.driver.queries.active_queries import ActiveQueries
 from holdfast.driver.queries.progress_report import ProgressReporter
+from holdfast.driver.readiness import Readiness
 from holdfast.driver.stderr_log import log_line
 from holdfast.driver.stop_request import StopRequest
 
@@ -20,11 +21,18 @@ class MonitorThread:
     """Daemon thread that polls the stop request, and reports progress once per second."""
 
     def __init__(
-        self, queries: ActiveQueries, stop: StopRequest, progress: ProgressReporter, *, on_abandoned: Callable[[str], None]
+        self,
+        queries: ActiveQueries,
+        stop: StopRequest,
+        progress: ProgressReporter,
+        readiness: Readiness,
+        *,
+        on_abandoned: Callable[[str], None],
     ) -> None:
         self._queries = queries
         self._stop = stop
         self._progress = progress
+        self._readiness = readiness
         self._master = MasterConnection()
         self._on_abandoned = on_abandoned
         """Called with a reason when the driver will never get executors again."""
@@ -54,6 +62,7 @@ class MonitorThread:
 
     def _check(self, *, report: bool) -> None:
         try:
+            self._readiness.report()
             if report:
                 self._reported_at = time.monotonic()
                 self._queries.refresh()

@@ -21,6 +21,10 @@ STARTED_QUERIES_FILE = "queries.json"
 The runner copies them to the checkpoint's own `queries.json`, which has another format (`checkpoint.known_queries`)."""
 PROGRESS_FILE = "progress.json"
 """Progress of the queries. Writer: driver, at each change. Reader: runner. Format: `progress_record.ProgressRecord`."""
+READY_FILE = "ready.json"
+"""Announcement that the job has started: its driver has Spark, or runs without it. Writer: driver, once. Reader: runner.
+
+Format: an object with a reason for people; the file's existence counts."""
 KAFKA_STATUS_FILE = "kafka.json"
 """Kafka problems and lag. Writer: Kafka monitor, at each change. Reader: runner. Format: `kafka_status.KafkaStatus`.
 

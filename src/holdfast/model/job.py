@@ -3,7 +3,8 @@
 import enum
 from dataclasses import dataclass, field
 
-from holdfast.model.failure_history import FailureHistory
+from holdfast.model.checkpoint_trust import CheckpointTrust
+from holdfast.model.failure_history import FailureHistory, LastFailure
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
 from holdfast.model.versions import FIRST_VERSION, TRIAL_S, Versions
@@ -33,6 +34,8 @@ class DesiredRecord:
     """Requested version of the spec."""
     trial_s: float = TRIAL_S
     """Seconds a new version may take to its first batch before the job returns to the previous version."""
+    trust: CheckpointTrust | None = None
+    """Damage of the checkpoint that a user has accepted. It remains when the desired state changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class Spec:
     conf: tuple[tuple[str, str], ...] = ()
     py_files: tuple[tuple[str, str], ...] = ()
     """Pairs of file name and blob."""
+    restart_is_default: bool = False
+    """True if the submitter chose no restart strategy: the job fails if its script keeps failing before any progress."""
     by: str = ""
     """User and machine that submitted this version, for display."""
     ancestors: tuple[str, ...] = ()
@@ -98,6 +103,8 @@ class Outcome:
 
     ending: Ending
     reason: str
+    findings: tuple[str, ...] = ()
+    """Ids of the checkpoint's findings, which a user can accept (`checkpoint_trust`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +136,14 @@ class Lease:
     """Note for the user, as in the report."""
     isolation: str = ""
     """Isolation level of the driver (`namespace` or `scan`); empty before its start and from earlier releases."""
+    starting: bool = False
+    """True until the driver has Spark or its first query. A runner of an earlier release never sets it."""
 
     @property
     def reason(self) -> str:
-        """Reason of the phase RUNNING."""
-        return f"attempt {self.attempt} runs on {self.node}" + (f"; {self.note}" if self.note else "")
+        """Reason of the phase RUNNING, or of STARTING while the attempt starts."""
+        verb = "starts" if self.starting else "runs"
+        return f"attempt {self.attempt} {verb} on {self.node}" + (f"; {self.note}" if self.note else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +168,9 @@ class Report:
     version: int = FIRST_VERSION
     """Version of the spec that the attempt runs."""
     proven: bool = False
-    """True after the first batch of a version on trial."""
+    """True after the attempt's first batch. A runner of an earlier release sets it only for a version on trial."""
+    starting: bool = False
+    """Copy of the lease's field. The leader watches the report, so its change wakes the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +198,10 @@ class JobState:
     restarts: int = 0
     """Number of attempts after the first one."""
     failures: FailureHistory = NO_FAILURES
+    last_failure: LastFailure | None = None
+    """Failure or loss that the current attempt follows; None for the first attempt and after a user's stop."""
+    progressed: bool = False
+    """True once an attempt has completed a batch or has run for a healthy time."""
     losses: int = 0
     """Consecutive attempts that the infrastructure lost soon after their start."""
     lost_on: tuple[NodeId, ...] = ()
@@ -227,6 +243,8 @@ class JobState:
             node=node,
             restarts=self.restarts if restarts is None else restarts,
             failures=self.failures if failures is None else failures,
+            last_failure=None if phase is Phase.PARKED else self.last_failure,
+            progressed=self.progressed,
             losses=self.losses if losses is None else losses,
             lost_on=() if losses == 0 else self.lost_on,
             heard=self.heard if heard is None else heard,

@@ -13,6 +13,7 @@ from holdfast.model.duration import parse_duration
 from holdfast.model.failure_history import RECENT_MAX, FailureHistory
 from holdfast.model.plural import format_count
 
+DEFAULT_STRATEGY = "exponential"
 DELAY_S_FIRST = 1.0
 DELAY_S_MAX = 300.0
 JITTER = 0.2

@@ -3,9 +3,11 @@
 from dataclasses import dataclass, replace
 
 from holdfast.model import restart_strategy
+from holdfast.model.failure_history import FailureHistory, LastFailure, is_healthy_run
 from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Desired, Ending, JobState, Outcome, Report, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.plural import format_count
 from holdfast.plan.command import Command, EndAttempt
 from holdfast.plan.snapshot import Snapshot
 from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
@@ -17,6 +19,8 @@ LOST_ON_MAX = 10
 """Nodes that a job's state remembers."""
 STABLE_RUN_S = 60.0
 """Run time after which the loss of an attempt is not attributed to its start, and the count of losses begins anew."""
+FAILURES_WITHOUT_PROGRESS_MAX = 3
+"""Failures of a script that never made progress after which the default strategy ends the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,24 @@ class EndedAttempt:
         """Return the state that follows the attempt, the order to end it, or None while its processes may still be running."""
         if not self._is_dead():
             return self._order_end()
-        report = self._report
-        state = replace(self.state, versions=self.state.versions.accept()) if report and report.proven else self.state
+        report, state = self._report, self._with_progress()
         if self.desired is Desired.CANCEL:
             return self.changer.change(state, Phase.CANCELLED, CANCELLED_REASON)
         outcome = report.outcome if report is not None and report.outcome is not None else self._loss()
         return self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
+
+    def _with_progress(self) -> JobState:
+        """Return the state with the progress that the attempt reported."""
+        report = self._report
+        if report is None:
+            return self.state
+        # A runner of an earlier release reports the first batch only as progress.
+        has_batch = report.proven or (report.progress is not None and report.progress.batch_id is not None)
+        return replace(
+            self.state,
+            versions=self.state.versions.accept() if report.proven else self.state.versions,
+            progressed=self.state.progressed or has_batch or is_healthy_run(report.started, self.changer.now.wall),
+        )
 
     @property
     def _report(self) -> Report | None:
@@ -138,7 +154,7 @@ class EndedAttempt:
             return self._apply_restart_strategy(state, outcome)
         if outcome.ending is Ending.LOST:
             return self._restart_after_loss(state, outcome)
-        return self.changer.change(state, Phase.PENDING, outcome.reason, losses=0)
+        return self.changer.change(replace(state, last_failure=None), Phase.PENDING, outcome.reason, losses=0)
 
     def _roll_back(self, state: JobState, outcome: Outcome) -> Command:
         """Return to the previous version at once. The failure of a version on trial does not count against the job."""
@@ -147,12 +163,16 @@ class EndedAttempt:
             f"version {versions.rejected} failed before its first batch: {outcome.reason}; "
             f"rolled back to version {versions.current}"
         )
-        return self.changer.change(replace(state, versions=versions), Phase.PENDING, reason)
+        return self.changer.change(replace(self._remember(state, outcome), versions=versions), Phase.PENDING, reason)
 
     def _apply_restart_strategy(self, state: JobState, outcome: Outcome) -> Command:
         wall = self.changer.now.wall
         started = self._report.started if self._report is not None else None
-        failures = state.failures.add_failure(started=started, now=wall)
+        failures = self._count_without_progress(state, outcome, state.failures.add_failure(started=started, now=wall))
+        state = self._remember(state, outcome)
+        if self.spec.restart_is_default and failures.without_progress >= FAILURES_WITHOUT_PROGRESS_MAX:
+            reason = f"{outcome.reason}; {_describe_no_progress(failures.without_progress)}"
+            return self.changer.change(state, Phase.FAILED, reason, failures=failures)
         strategy = restart_strategy.parse_strategy(self.spec.restart)
         key = f"{self.changer.job.id}/{state.attempt}"
         verdict = restart_strategy.decide_restart(strategy, failures, now=wall, key=key)
@@ -161,14 +181,33 @@ class EndedAttempt:
         reason = f"{outcome.reason}; next attempt in {verdict.delay_s:.0f} s"
         return self.changer.change(state, Phase.BACKOFF, reason, failures=failures, not_before=wall + verdict.delay_s)
 
+    def _count_without_progress(self, state: JobState, outcome: Outcome, failures: FailureHistory) -> FailureHistory:
+        if state.progressed:
+            return replace(failures, without_progress=0)
+        # Someone outside has killed the driver, which says nothing about the script.
+        is_killed = outcome.ending is Ending.KILLED
+        return failures if is_killed else replace(failures, without_progress=failures.without_progress + 1)
+
+    def _remember(self, state: JobState, outcome: Outcome) -> JobState:
+        """Return the state with this end as the last failure, which is shown while the next attempts run."""
+        is_loss = outcome.ending is Ending.LOST
+        return replace(state, last_failure=LastFailure(state.attempt, self.changer.now.wall, outcome.reason, is_loss))
+
     def _restart_after_loss(self, state: JobState, outcome: Outcome) -> Command:
         """Restart without using the job's restart budget. Delay repeated losses, so that the job does not restart in a loop."""
         wall, report = self.changer.now.wall, self._report
         was_stable = report is not None and wall - report.started >= STABLE_RUN_S
         losses = 1 if was_stable else state.losses + 1
-        state = replace(state, lost_on=() if was_stable else self._lost_on(state))
+        state = replace(self._remember(state, outcome), lost_on=() if was_stable else self._lost_on(state))
         if losses <= LOSSES_WITHOUT_DELAY:
             return self.changer.change(state, Phase.PENDING, outcome.reason, losses=losses)
         delay_s = min(2.0 ** min(losses - LOSSES_WITHOUT_DELAY - 1, 16), LOSS_DELAY_S_MAX)
         reason = f"{outcome.reason}; lost {losses} times in a row, next attempt in {delay_s:.0f} s"
         return self.changer.change(state, Phase.BACKOFF, reason, losses=losses, not_before=wall + delay_s)
+
+
+def _describe_no_progress(failures: int) -> str:
+    return (
+        f"the script failed {format_count(failures, 'time')} and never completed a batch, so it is not started again: correct "
+        "it and submit it again, or submit it with a restart strategy, such as --restart exponential"
+    )

@@ -1,6 +1,7 @@
 """Planner: decides at most one command per job from a snapshot of the cluster."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from holdfast.model.codec import UnreadableRecord
 from holdfast.model.identifiers import Attempt, JobId, NodeId
@@ -110,10 +111,12 @@ class _JobPlanner:
             reason = f"a user asked to {desired} the job"
         elif state.phase is Phase.PARKED:
             reason = "the job is parked, but an attempt is alive"
-        elif state.phase is Phase.RUNNING and self._describes(state, lease):
-            return None
         else:
-            return self._changer.change(state, Phase.RUNNING, lease.reason, attempt=lease.attempt, lease=lease)
+            # An attempt that runs never starts again, whatever a lease of another release says.
+            phase = Phase.STARTING if lease.starting and state.phase is not Phase.RUNNING else Phase.RUNNING
+            if state.phase is phase and self._describes(state, lease):
+                return None
+            return self._changer.change(state, phase, lease.reason, attempt=lease.attempt, lease=lease)
         return self._changer.change(state, Phase.STOPPING, reason, attempt=lease.attempt, lease=lease)
 
     @staticmethod
@@ -129,9 +132,10 @@ class _JobPlanner:
         if desired is Desired.STOP:
             return None if state.phase is Phase.PARKED else self._changer.change(state, Phase.PARKED, STOPPED_REASON)
         if state.phase is Phase.PARKED:
-            return (
-                self._changer.change(state, Phase.PENDING, "a user resumed the job") if self._has_new_request(state) else None
-            )
+            if not self._has_new_request(state):
+                return None
+            trust = f"; {self._job.trust}" if self._job.trust is not None else ""
+            return self._changer.change(state, Phase.PENDING, f"a user resumed the job{trust}")
         if state.phase is Phase.BACKOFF and self._now.wall < state.not_before and not self._has_new_request(state):
             return None
         return self._launch(state, spec)
@@ -147,6 +151,7 @@ class _JobPlanner:
         self._free_slots.reserve(node, spec.slots)
         attempt = Attempt(self._job.attempt + 1)
         versions = state.versions.start_attempt(self._job.spec_version, first=state.attempt == 0)
+        is_same_program = versions.current == state.versions.current
         started = state.transition_to(
             Phase.STARTING,
             f"attempt {attempt} was assigned to {node}{_describe_upgrade(versions, state.versions, spec)}",
@@ -155,6 +160,7 @@ class _JobPlanner:
             attempt=attempt,
             node=node,
             restarts=state.restarts + (state.attempt > 0),
+            failures=state.failures if is_same_program else replace(state.failures, without_progress=0),
             heard=self._job.desired_version,
             versions=versions,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import NewerRecord, UnreadableRecord
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, JobState, Lease, Report, Spec
@@ -36,6 +37,8 @@ class JobView:
     """Version of the `desired` znode: the number of the user's last request."""
     force: bool = False
     """The user's last request asserts that the previous attempt is dead: the next one may start on any node."""
+    trust: CheckpointTrust | None = None
+    """Damage of the checkpoint that a user has accepted."""
     spec_version: int = FIRST_VERSION
     """Version of the spec that the user requested."""
     complete: bool = True

@@ -83,7 +83,7 @@ class Runner:
             self._confirm(session.heartbeat_sent_at)
             self._save_session()
             outcome = await self._supervise(taken)
-            self._check_trial(taken)
+            self._check_first_batch(taken)
             await self._driver.save_outcome(outcome)
             await self._release_lease(outcome)
             return outcome
@@ -143,7 +143,7 @@ class Runner:
     # Supervision of the driver
 
     async def _supervise(self, taken: TakenLease) -> Outcome:
-        work = asyncio.ensure_future(self._driver.run_driver(taken.spec, taken.previous_report))
+        work = asyncio.ensure_future(self._driver.run_driver(taken.spec, taken.previous_report, taken.trust))
         work.add_done_callback(lambda _: self._wakeup.wake())
         promises = asyncio.ensure_future(self._follow_promises())
         try:
@@ -164,7 +164,7 @@ class Runner:
                 pass  # the deadline stays unchanged
             except (Conflict, Refused) as error:
                 self._log.warning("heartbeat failed", problem=str(error))
-        self._check_trial(taken)
+        self._check_first_batch(taken)
         if self._stop.escalate():
             self._kill_driver(Ending.STOPPED, "the job did not stop within the time limit and was killed")
 
@@ -202,6 +202,7 @@ class Runner:
             proven=self._proven,
             note=self._driver.note,
             isolation=self._driver.isolation,
+            starting=not self._driver.is_ready,
         )
         if committed:
             self._confirm(sent_at)
@@ -219,13 +220,15 @@ class Runner:
         elif wanted.desired is Desired.STOP or znode.stat.version != taken.desired_version:
             self._stop.request("stop" if wanted.desired is Desired.STOP else "restart")
 
-    def _check_trial(self, taken: TakenLease) -> None:
-        """Kill a new version that has not completed a batch within its trial period; the leader then rolls it back."""
-        if not self._assignment.on_trial or self._proven:
+    def _check_first_batch(self, taken: TakenLease) -> None:
+        """Record the first batch. Kill a version on trial that has none within its trial period: the leader rolls it back."""
+        if self._proven:
             return
         progress = self._driver.progress()
         if progress is not None and progress.batch_id is not None:
             self._proven = True
+        elif not self._assignment.on_trial:
+            return
         elif self._clock.boottime() - self._started_at >= taken.trial_timeout_s and not self._stop.requested:
             self._kill_driver(Ending.FAILED, f"it completed no batch within {taken.trial_timeout_s:.0f} s")
 

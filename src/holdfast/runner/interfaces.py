@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Outcome, Progress, Report, Spec
 from holdfast.zk.session.client import SessionId
@@ -11,8 +12,11 @@ from holdfast.zk.session.client import SessionId
 class DriverExecution(Protocol):
     """Execution of one attempt's driver: its processes and its files."""
 
-    async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:
-        """Start the driver and return its outcome after every process of the attempt is gone."""
+    async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
+        """Start the driver and return its outcome after every process of the attempt is gone.
+
+        `trust` has the damage of the checkpoint that a user has accepted.
+        """
 
     def set_deadline(self, deadline: float) -> None:
         """Replace the deadline (seconds of CLOCK_BOOTTIME) at which the processes are killed, even if this process hangs."""
@@ -32,6 +36,10 @@ class DriverExecution(Protocol):
     @property
     def isolation(self) -> str:
         """Isolation level of the driver; empty before its start."""
+
+    @property
+    def is_ready(self) -> bool:
+        """True once the driver has Spark or a query, or runs without Spark. Remains true."""
 
     @property
     def note(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, DesiredRecord, Lease, Outcome, Progress, Report, Spec
@@ -55,6 +56,8 @@ class TakenLease:
     """Trial period: time limit for the first batch of a version on trial."""
     previous_report: Report | None
     """Report of the previous attempt."""
+    trust: CheckpointTrust | None = None
+    """Damage of the checkpoint that a user has accepted."""
 
 
 class LeaseHolder:
@@ -72,7 +75,9 @@ class LeaseHolder:
         self._assignment = assignment
         self._lease_path = paths.job(assignment.job, "lease")
         self._paths = paths
-        self._lease = Lease(assignment.attempt, assignment.node, nonce=assignment.nonce, runner_pid=assignment.runner_pid)
+        self._lease = Lease(
+            assignment.attempt, assignment.node, nonce=assignment.nonce, runner_pid=assignment.runner_pid, starting=True
+        )
         self._version = 0
         self._report: Report | None = None
         self._report_version = 0
@@ -143,8 +148,11 @@ class LeaseHolder:
             failsafe=failsafe,
             progress=progress,
             version=assignment.version,
+            starting=True,
         )
-        return TakenLease(decode(Spec, spec.data, where="its spec"), desired.stat.version, desired_record.trial_s, previous), [
+        decoded_spec = decode(Spec, spec.data, where="its spec")
+        taken = TakenLease(decoded_spec, desired.stat.version, desired_record.trial_s, previous, desired_record.trust)
+        return taken, [
             Check(self._path("attempt"), attempt.stat.version),
             Check(self._path("desired"), desired.stat.version),
             Check(spec_path, spec.stat.version),
@@ -233,16 +241,17 @@ class LeaseHolder:
         note: str = "",
         proven: bool = False,
         isolation: str = "",
+        starting: bool = False,
     ) -> bool:
         """Write the lease, and the report if it has changed. Return False if another write interfered: try again later.
 
         Raises LeaseLost, and the errors of the client.
         """
         own = self._assignment
-        lease = Lease(own.attempt, own.node, own.nonce, own.runner_pid, driver_pid, progress, note, isolation)
+        lease = Lease(own.attempt, own.node, own.nonce, own.runner_pid, driver_pid, progress, note, isolation, starting)
         operations: list[Operation] = [SetData(self._lease_path, self._encode(lease), self._version)]
         assert self._report is not None, "the lease was taken"
-        report = replace(self._report, failsafe=failsafe, note=note, proven=proven)
+        report = replace(self._report, failsafe=failsafe, note=note, proven=proven, starting=starting)
         if _batch_of(report.progress) is None and _batch_of(progress) is not None:
             report = replace(report, progress=progress)
         if report != self._report:
@@ -279,7 +288,7 @@ class LeaseHolder:
         await self.verify_ownership()
         assert self._report is not None
         known = self._report.progress if _batch_of(progress) is None else progress
-        report = replace(self._report, outcome=outcome, progress=known, dead=True, proven=proven)
+        report = replace(self._report, outcome=outcome, progress=known, dead=True, proven=proven, starting=False)
         result = await self._client.commit(
             [Delete(self._lease_path, self._version), SetData(self._path("report"), self._encode(report), self._report_version)]
         )

@@ -9,6 +9,7 @@ import pytest
 from holdfast import log
 from holdfast.checkpoint import KnownQueries, KnownQuery
 from holdfast.errors import Conflict
+from holdfast.model.checkpoint_trust import FINDINGS_MAX, CheckpointTrust, record_findings
 from holdfast.model.identifiers import Attempt, NodeId
 from holdfast.model.job import Progress, Report
 from holdfast.runner.execution.checkpoint_check import CheckpointDamaged, CheckpointVerification
@@ -35,12 +36,18 @@ class JobCheckpoint:
         self.known = KnownQuery(str(self.query), "", "parquet", str(self.output), batch_id=2)
         self._storage = str(directory)
 
-    def verify(self, previous_report: Report | None = None, *, claim: CheckpointClaim = CLAIM) -> str:
+    def verify(
+        self,
+        previous_report: Report | None = None,
+        *,
+        claim: CheckpointClaim = CLAIM,
+        trust: CheckpointTrust | None = None,
+    ) -> str:
         self.claims.claim(claim)
         logger = log.configure_logging(component="test")
         ownership = LocationOwnership(str(self.root), self._storage, claim, lambda _job: None, logger)
         return CheckpointVerification(str(self.root), self._storage, self.claims, claim, ownership, logger).verify(
-            previous_report
+            previous_report, trust
         )
 
 
@@ -94,7 +101,8 @@ def test_incomplete_offsets_file_is_kept_and_refused_if_its_batch_may_have_had_a
         checkpoint.verify(report_with_batch(4))
     assert str(refused.value) == (
         f"the checkpoint {checkpoint.query} cannot be trusted: offsets/5 is empty, and the sink already has batch 5; "
-        "the last committed batch is 4. Repair it or restore a copy and run 'holdfast resume j1', or run 'holdfast cancel j1'"
+        "the last committed batch is 4. Repair it or restore a copy and run 'holdfast resume j1', run 'holdfast resume j1 "
+        "--trust-checkpoint --reason TEXT' if you have looked and it may be used as it is, or run 'holdfast cancel j1'"
     )
     assert (checkpoint.query / "offsets" / "5").exists()
 
@@ -175,3 +183,86 @@ def test_earlier_attempt_is_refused_after_a_later_one_has_claimed(checkpoint: Jo
     checkpoint.verify(claim=replace(CLAIM, attempt=9))
     with pytest.raises(Conflict):
         checkpoint.verify()
+
+
+# Damage that a person trusts
+
+
+def damaged_findings(checkpoint: JobCheckpoint, attempt: int) -> tuple[str, ...]:
+    with pytest.raises(CheckpointDamaged) as refused:
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=attempt))
+    return refused.value.findings
+
+
+def trusting(findings: tuple[str, ...]) -> CheckpointTrust:
+    return CheckpointTrust("ada@laptop", "commits/4 was cut off by the backup", 1000.0, findings)
+
+
+def test_trusted_damage_does_not_prevent_later_attempts_and_is_noted(checkpoint: JobCheckpoint) -> None:
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    trust = trusting(damaged_findings(checkpoint, 2))
+    for attempt in (3, 4):
+        assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=attempt), trust=trust) == (
+            "ada@laptop trusts the checkpoint although it is damaged: commits/4 was cut off by the backup"
+        )
+    (checkpoint.query / "commits" / "4").write_bytes((checkpoint.query / "commits" / "3").read_bytes())
+    assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=5), trust=trust) == "", "it was repaired"
+
+
+def test_new_damage_is_refused_and_only_the_new_damage_is_named(checkpoint: JobCheckpoint) -> None:
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    trust = trusting(damaged_findings(checkpoint, 2))
+    (checkpoint.query / "metadata").write_bytes(b"")
+    with pytest.raises(CheckpointDamaged) as refused:
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust)
+    assert "metadata" in str(refused.value)
+    assert "commits/4" not in str(refused.value)
+    assert set(trust.findings) < set(refused.value.findings), "trusting the new damage covers the old damage too"
+
+
+def test_same_damage_of_another_location_is_not_trusted(checkpoint: JobCheckpoint) -> None:
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    trust = trusting(damaged_findings(checkpoint, 2))
+    other = checkpoint.root / "query-2"
+    write_files(checkpoint_files(5), other)
+    (other / "commits" / "4").write_bytes(b"v1")
+    with pytest.raises(CheckpointDamaged, match="query-2 cannot be trusted: commits/4 ends after its version"):
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust)
+
+
+def test_findings_of_all_queries_are_named_and_trusted_together(checkpoint: JobCheckpoint) -> None:
+    write_files(checkpoint_files(5), checkpoint.root / "query-2")
+    for query in ("query-1", "query-2"):
+        (checkpoint.root / query / "commits" / "4").write_bytes(b"v1")
+    with pytest.raises(
+        CheckpointDamaged, match=r"query-1 cannot be trusted: .*Also the checkpoint .*query-2 cannot"
+    ) as refused:
+        checkpoint.verify(report_with_batch(4))
+    trust = trusting(refused.value.findings)
+    assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust) == str(trust)
+
+
+def test_missing_checkpoint_can_be_trusted(tmp_path: Path) -> None:
+    """The job then starts from scratch, which is what the finding says."""
+    checkpoint = JobCheckpoint(tmp_path)
+    trust = trusting(damaged_findings(checkpoint, 2))
+    assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust) == str(trust)
+
+
+def test_trust_does_not_open_the_checkpoint_of_another_job(checkpoint: JobCheckpoint, tmp_path: Path) -> None:
+    """G4: claims and ownership stay in force."""
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    trust = trusting(damaged_findings(checkpoint, 2))
+    Claims(str(tmp_path / "other")).claim(replace(CLAIM, job="j2"))
+    write_files(checkpoint_files(3), tmp_path / "other")
+    checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known, KnownQuery(str(tmp_path / "other")))))
+    with pytest.raises(ForeignCheckpoint, match="belongs to the job j2"):
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust)
+    with pytest.raises(Conflict):
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=1), trust=trust)
+
+
+def test_too_many_findings_are_not_recorded() -> None:
+    ids = [str(number) for number in range(FINDINGS_MAX)]
+    assert record_findings(ids) == tuple(sorted(ids))
+    assert record_findings([*ids, "one more"]) == ()

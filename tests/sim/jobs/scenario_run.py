@@ -70,7 +70,14 @@ class ScenarioRun:
         self.jobs.append(job)
         if not restart:
             restart = "fixed:2:2s" if behaviour.end is DriverEnd.FAILED and self.random.random() < 0.7 else "exponential"
-        spec = Spec(f"name{number}", "job.py", "0" * 64, restart=restart, arguments=behaviour.arguments())
+        # A separate generator keeps the other schedules, whose seeds are recorded, as they are.
+        is_default = restart == "exponential" and random.Random(f"{self.world.seed}/{job}/default").random() < 0.5
+        spec = Spec(
+            *(f"name{number}", "job.py", "0" * 64),
+            restart=restart,
+            arguments=behaviour.arguments(),
+            restart_is_default=is_default,
+        )
         self.users.submit(at_s, spec, job, f"r{number}")
         if self.random.random() < 0.4:
             again_s = at_s + self.random.choice([0.0, 0.01, 1.0])

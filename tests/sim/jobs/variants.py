@@ -58,6 +58,7 @@ from tests.sim.jobs.broken.runners import (
     NewSessionAsConfirmation,
     PromiseWithoutMargin,
     ReadAsHeartbeat,
+    ReadyAtOnce,
     ReportsWithoutLease,
     RetakesAfterDeadline,
     RetakesWithoutAttemptCheck,
@@ -328,6 +329,12 @@ VARIANTS = {
         "JobOracles._check_driver_start",
         Components(attempts=KillsOnlyDriver),
         scenarios=("lease",),
+    ),
+    "running before Spark exists": Variant(
+        "A job is STARTING until its driver has Spark.",
+        "TransactionRules._check_phase",
+        Components(driver_execution=ReadyAtOnce),
+        scenarios=("words", "storm"),
     ),
     # Leases and time
     "margin too small": Variant(

@@ -103,6 +103,12 @@ def restart(
     metavar="keep|earliest|latest|FILE",
     help='Kafka offsets from which partitions with a problem continue. FILE contains {"topic": {"0": 17}}.',
 )
+@click.option(
+    "--trust-checkpoint",
+    is_flag=True,
+    help="Use the checkpoint although it is damaged: you have looked at the findings. New damage parks the job again.",
+)
+@click.option("--reason", metavar="TEXT", default="", help="Why the checkpoint may be trusted. It is recorded with your name.")
 def resume(
     directory: Path | None,
     connect: str | None,
@@ -111,11 +117,18 @@ def resume(
     wait: bool,
     as_json: bool,
     offsets: str | None,
+    trust_checkpoint: bool,
+    reason: str,
 ) -> None:
     """Start a stopped or parked job again from its last committed batch."""
+    if trust_checkpoint != bool(reason.strip()):
+        raise click.UsageError("--trust-checkpoint and --reason belong together: say why the checkpoint may be used.")
+    if trust_checkpoint and offsets is not None:
+        raise click.UsageError("--trust-checkpoint cannot be combined with --offsets: they answer different findings.")
     cluster = connect_cluster(directory, connect, cluster_name)
     if offsets is not None:
         parked = cluster.job(job)
         choice = cluster.choose_offsets(parked, offsets)
         click.echo(f"{sanitize(parked.label)}: {sanitize(choice.describe())}", err=as_json)
-    _report(cluster, cluster.resume(job), wait=wait, as_json=as_json)
+    result = cluster.resume(job, trust_checkpoint=trust_checkpoint, reason=reason)
+    _report(cluster, result, wait=wait, as_json=as_json)

@@ -18,9 +18,8 @@ from holdfast.cli.render.sanitize import sanitize
     "--restart",
     "restart_strategy",
     metavar="STRATEGY",
-    default="exponential",
-    show_default=True,
-    help="Restart strategy after a failure: never, exponential, fixed:N:DELAY or rate:N:PERIOD:DELAY.",
+    help="Restart strategy after a failure: never, exponential, fixed:N:DELAY or rate:N:PERIOD:DELAY. Default: exponential, "
+    "but a script that fails 3 times before its first batch fails the job.",
 )
 @click.option(
     "--slots", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of slots that the job occupies."
@@ -51,7 +50,7 @@ def submit(
     script: Path,
     arguments: tuple[str, ...],
     name: str | None,
-    restart_strategy: str,
+    restart_strategy: str | None,
     slots: int,
     conf: tuple[str, ...],
     py_files: tuple[Path, ...],

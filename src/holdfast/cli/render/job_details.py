@@ -13,10 +13,12 @@ from holdfast.cli.render.job_table import format_number
 from holdfast.cli.render.sanitize import sanitize
 from holdfast.cli.render.table import UNKNOWN
 from holdfast.cli.render.terminal import phase_text, print_hanging
+from holdfast.client.jobs.job_reason import describe_last_failure, describe_reason
 from holdfast.client.jobs.listing import JobDetails, events_of
 from holdfast.client.timestamps import age, stamp
 from holdfast.model.job import Desired, Progress
 from holdfast.model.phase import Phase
+from holdfast.model.plural import format_count
 from holdfast.zk.records.cluster_view import ClusterView
 from holdfast.zk.records.stored_job import StoredJob
 from holdfast.zk.records.upgrade import SpecVersion
@@ -24,6 +26,7 @@ from holdfast.zk.records.upgrade import SpecVersion
 EVENTS_SHOWN = 10
 OFFSET_SHOWN = 400
 KEY_WIDTH = 11
+NO_PROGRESS_RULE = "fails for good if its script keeps failing before its first batch"
 
 
 def print_details(screen: Console, details: JobDetails, now: float) -> None:
@@ -54,16 +57,19 @@ def _verdict(job: StoredJob, now: float) -> Text:
         since = _running_since(job)
         begun = f" since {stamp(since, now)} ({age(since, now)})" if since is not None else ""
         how = ", ".join((f"attempt {job.lease.attempt}", *_progress(job)))
-        runs = Text.assemble(name, (" is running ", "green"), f"on {sanitize(job.lease.node)}{begun}: {how}")
-        if job.defects or job.phase is not Phase.RUNNING:
+        starts = job.phase is Phase.STARTING
+        how_it_is = (" is starting ", "cyan") if starts else (" is running ", "green")
+        runs = Text.assemble(name, how_it_is, f"on {sanitize(job.lease.node)}{begun}: {how}")
+        if job.defects or not (starts or job.phase is Phase.RUNNING):
             return runs.append(f"; {sanitize(job.reason)}")
-        return runs.append(f"; {sanitize(job.lease.note)}") if job.lease.note else runs
+        remarks = filter(None, (job.lease.note, describe_last_failure(job, now)))
+        return runs.append("".join(f"; {sanitize(remark)}" for remark in remarks))
     verb, long = (
         (" ended: ", f" {age(job.changed_at, now)} ago")
         if job.has_ended
         else (" is not running: ", f" for {age(job.changed_at, now)}")
     )
-    return Text.assemble(name, verb, phase_text(job.phase), f"{long}: {sanitize(job.reason)}")
+    return Text.assemble(name, verb, phase_text(job.phase), f"{long}: {sanitize(describe_reason(job, now))}")
 
 
 def _progress(job: StoredJob) -> list[str]:
@@ -113,6 +119,7 @@ def _facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
         ("phase", job.phase or UNKNOWN),
         *([("wanted", _desired_text(job))] if not job.has_ended else []),
         ("submitted", f"{stamp(submitted, now)} ({age(submitted, now)} ago)"),
+        *_trust_facts(job, now),
         *_spec_facts(job),
         ("attempts", _attempts(job)),
     ]
@@ -148,7 +155,7 @@ def _spec_facts(job: StoredJob) -> list[tuple[str, str]]:
     facts = [
         ("script", f"{shlex.join([spec.script, *spec.arguments])} (sha256 {spec.blob[:12]})"),
         ("slots", str(spec.slots)),
-        ("restart", spec.restart),
+        ("restart", spec.restart + (f"; {NO_PROGRESS_RULE}" if spec.restart_is_default else "")),
     ]
     facts += [("conf", f"{key}={value}") for key, value in spec.conf]
     if spec.py_files:
@@ -169,6 +176,14 @@ def _version_facts(job: StoredJob, versions: Sequence[SpecVersion], now: float) 
         mark = f": {marks[version.number]}" if version.number in marks else ""
         facts.append((f"version {version.number}", f"{script}, {made}{mark}"))
     return facts
+
+
+def _trust_facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
+    trust = job.desired_record.trust if job.desired_record is not None else None
+    if trust is None:
+        return []
+    findings = format_count(len(trust.findings), "finding")
+    return [("trusted", f"{findings} of the checkpoint, by {trust.by or UNKNOWN} at {stamp(trust.wall, now)}: {trust.reason}")]
 
 
 def _desired_text(job: StoredJob) -> str:

@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.render.sanitize import sanitize
 from holdfast.cli.render.table import UNKNOWN, TableColumn, format_table, phase_cell, screen_width, styled
+from holdfast.client.jobs.job_reason import describe_last_failure, describe_reason
 from holdfast.client.timestamps import age
 from holdfast.model.phase import Phase
 from holdfast.zk.records.stored_job import StoredJob
@@ -34,7 +35,7 @@ def print_jobs(jobs: Sequence[StoredJob]) -> None:
             TableColumn("rows/s", [format_number(job.progress.rows_per_second) for job in jobs], right=True, rank=4),
             TableColumn("age", [age(_submitted_at(job), now) for job in jobs], right=True, rank=6),
         ],
-        TableColumn("reason", [_remark(job) for job in jobs]),
+        TableColumn("reason", [_remark(job, now) for job in jobs]),
         width,
     )
     click.echo("\n".join(lines))
@@ -44,12 +45,11 @@ def print_jobs(jobs: Sequence[StoredJob]) -> None:
         click.echo(styled(f"{len(jobs)} jobs: {by_phase}", "dim"))
 
 
-def _remark(job: StoredJob) -> str:
-    """Return the reason; for a healthy running job only the note of its runner."""
-    is_healthy = job.phase is Phase.RUNNING and job.lease is not None and not job.defects
-    if is_healthy:
-        return sanitize(job.lease.note) if job.lease is not None else ""
-    return sanitize(job.reason)
+def _remark(job: StoredJob, now: float) -> str:
+    """Return the reason; for a running job only the note of its runner and a recent failure."""
+    if job.phase is Phase.RUNNING and job.lease is not None and not job.defects:
+        return sanitize("; ".join(filter(None, (job.lease.note, describe_last_failure(job, now)))))
+    return sanitize(describe_reason(job, now))
 
 
 def _submitted_at(job: StoredJob) -> float | None:

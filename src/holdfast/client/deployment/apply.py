@@ -70,6 +70,8 @@ def _upgrade(file: JobFile, job: StoredJob) -> JobChange:
     names = {"blob": "program", "py_files": "files"}
     keys = ("blob", "arguments", "conf", "py_files", "restart", "slots")
     different = [names.get(key, key) for key in keys if getattr(wanted, key) != getattr(job.spec, key)]
+    if job.spec.restart_is_default and not wanted.restart_is_default and "restart" not in different:
+        different.append("restart")
     if "slots" in different:
         raise Refused(
             f"{job.label} occupies {format_count(job.spec.slots, 'slot')}, and an upgrade cannot change that: "

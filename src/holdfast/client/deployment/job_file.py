@@ -62,7 +62,7 @@ def read_job_file(path: Path) -> JobFile:
     request = check_request(
         path.parent / fields["script"],
         name=fields.get("name", path.name.removesuffix(SUFFIX)),
-        restart_strategy=fields.get("restart", "exponential"),
+        restart_strategy=fields.get("restart"),
         slots=fields.get("slots", 1),
         arguments=[_text(argument) for argument in fields.get("arguments", [])],
         conf={key.strip(): _text(value) for key, value in fields.get("conf", {}).items()},

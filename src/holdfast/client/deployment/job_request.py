@@ -13,6 +13,7 @@ from holdfast.model import job_settings
 from holdfast.model.codec import encode
 from holdfast.model.identifiers import is_valid_name
 from holdfast.model.job import Spec
+from holdfast.model.restart_strategy import DEFAULT_STRATEGY
 from holdfast.model.restart_strategy import parse_strategy as parse_restart_strategy
 
 SCRIPT_BYTES_MAX = 8 * 1024 * 1024
@@ -37,7 +38,8 @@ class JobRequest:
     script: Path
     code: Path
     """File to upload: the script, or a zip file with a pipeline and all of its files."""
-    restart: str
+    restart: str | None
+    """Restart strategy; None if the submitter chose none."""
     slots: int
     arguments: tuple[str, ...]
     conf: tuple[tuple[str, str], ...]
@@ -52,7 +54,8 @@ class JobRequest:
             name=self.name,
             script=self.script.name,
             blob=blobs[self.code],
-            restart=self.restart,
+            restart=self.restart or DEFAULT_STRATEGY,
+            restart_is_default=self.restart is None,
             slots=self.slots,
             arguments=self.arguments,
             conf=self.conf,
@@ -64,7 +67,7 @@ def check_request(
     script: Path,
     *,
     name: str | None,
-    restart_strategy: str,
+    restart_strategy: str | None,
     slots: int,
     arguments: Sequence[str],
     conf: Mapping[str, str],
@@ -77,7 +80,7 @@ def check_request(
     for file in py_files:
         _check_py_file(file)
     _check_names_differ((script, *py_files))
-    parse_restart_strategy(restart_strategy)
+    parse_restart_strategy(restart_strategy or DEFAULT_STRATEGY)
     if not 1 <= slots <= SLOTS_MAX:
         raise Refused(f"a job takes 1 to {SLOTS_MAX} slots, not {slots}")
     request = JobRequest(
@@ -106,7 +109,7 @@ def check_upgrade(
     return check_request(
         script,
         name=None,
-        restart_strategy=restart_strategy or "exponential",
+        restart_strategy=restart_strategy,
         slots=1,
         arguments=arguments,
         conf=conf,

@@ -41,6 +41,7 @@ def upgrade_job(
             script=new.script,
             blob=new.blob,
             restart=restart or spec.restart,
+            restart_is_default=spec.restart_is_default and restart is None,
             arguments=new.arguments or spec.arguments,
             conf=new.conf or spec.conf,
             py_files=new.py_files or spec.py_files,

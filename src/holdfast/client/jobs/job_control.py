@@ -9,9 +9,11 @@ from holdfast.client.connection.target import Target
 from holdfast.client.jobs.waiting import Condition, last_event_number, until_ended, until_running, until_stopped
 from holdfast.client.timestamps import age
 from holdfast.errors import Refused
+from holdfast.model.checkpoint_trust import FINDINGS_MAX, CheckpointTrust
 from holdfast.model.identifiers import JobId
-from holdfast.model.job import Desired
+from holdfast.model.job import Desired, Ending
 from holdfast.model.phase import Phase
+from holdfast.model.plural import format_count
 from holdfast.zk.records.cluster_view import read_cluster
 from holdfast.zk.records.job_lookup import find_job
 from holdfast.zk.records.job_reader import read_job
@@ -34,6 +36,8 @@ class ControlDecision:
     repeat: bool = False
     """Write it even if it is already desired. That restarts a running job and resumes a parked one."""
     force: bool = False
+    trust: CheckpointTrust | None = None
+    """Damage of the checkpoint that the user accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,15 @@ class ControlRequest:
         job = await find_job(client, self._paths, self._text)
         decision = self._decide(job)
         if decision.desired is not None:
-            await set_desired(client, self._paths, job.id, decision.desired, repeat=decision.repeat, force=decision.force)
+            await set_desired(
+                client,
+                self._paths,
+                job.id,
+                decision.desired,
+                repeat=decision.repeat,
+                force=decision.force,
+                trust=decision.trust,
+            )
         return job, decision
 
 
@@ -145,6 +157,26 @@ def decide_resume(job: StoredJob) -> ControlDecision:
         return ControlDecision(_start_effect(job), runs, Desired.RUN, repeat=True)
     effect = f"is not stopped ({job.phase}: {job.reason}); nothing was changed"
     return ControlDecision(effect, until_running(after_attempt=None))
+
+
+def decide_trusted_resume(job: StoredJob, *, by: str, reason: str, now: float) -> ControlDecision:
+    """Decide about a job that is parked because of its checkpoint, which the user trusts. `now` is a wall time."""
+    refuse_uncontrollable(job)
+    outcome = job.report.outcome if job.report is not None else None
+    if job.phase is not Phase.PARKED or outcome is None or outcome.ending is not Ending.CHECKPOINT_DAMAGED:
+        raise Refused(
+            f"{job.label} is not parked because of a damaged checkpoint ({job.phase}: {job.reason}), so --trust-checkpoint has "
+            "no effect on it"
+        )
+    if not outcome.findings:
+        raise Refused(
+            f"the findings about the checkpoint of {job.label} are not recorded: there are more than {FINDINGS_MAX:,}, or "
+            f"a node of an earlier release has verified it. 'holdfast resume {job.id}' verifies it again; or restore a copy"
+        )
+    trust = CheckpointTrust(by, " ".join(reason.split()), now, outcome.findings)
+    effect = f"is parked because of {format_count(len(outcome.findings), 'finding')}, which you trust, and starts again"
+    runs = until_running(after_attempt=None, after_event=last_event_number(job))
+    return ControlDecision(effect, runs, Desired.RUN, repeat=True, trust=trust)
 
 
 def _start_effect(job: StoredJob) -> str:

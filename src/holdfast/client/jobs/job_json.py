@@ -2,10 +2,13 @@
 
 import json
 import math
+import time
 from typing import Any
 
+from holdfast.client.jobs.job_reason import describe_reason
 from holdfast.client.jobs.listing import JobEvent
 from holdfast.client.timestamps import iso
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.zk.records.stored_job import StoredJob
 
 UNKNOWN = "?"
@@ -17,7 +20,7 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         "id": job.id,
         "name": job.name,
         "phase": job.phase or UNKNOWN,
-        "reason": job.reason,
+        "reason": describe_reason(job, time.time()),
         "attempt": job.attempt,
         "restarts": job.restarts,
         "node": job.node,
@@ -31,7 +34,14 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         },
         "submitted_at": iso(job.submitted_ms / 1000 if job.submitted_ms is not None else None),
         "desired": job.desired_record.desired if job.desired_record is not None else None,
+        "checkpoint_trust": _trust_as_json(job.desired_record.trust if job.desired_record is not None else None),
     }
+
+
+def _trust_as_json(trust: CheckpointTrust | None) -> dict[str, Any] | None:
+    if trust is None:
+        return None
+    return {"by": trust.by, "time": iso(trust.wall), "reason": trust.reason, "findings": len(trust.findings)}
 
 
 def _finite(value: float | None) -> float | None:

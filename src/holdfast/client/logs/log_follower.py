@@ -180,4 +180,5 @@ class LogFollower:
 
 
 def _has_started(job: StoredJob, attempt: Attempt) -> bool:
-    return job.attempt > attempt or (job.attempt == attempt and job.phase is not Phase.STARTING)
+    is_alive = job.lease is not None and job.lease.attempt == attempt
+    return job.attempt > attempt or is_alive or (job.attempt == attempt and job.phase is not Phase.STARTING)

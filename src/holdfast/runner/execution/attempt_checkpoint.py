@@ -8,9 +8,10 @@ from typing import Any
 from holdfast.checkpoint import KnownQueries
 from holdfast.errors import Conflict, HoldfastError, Refused
 from holdfast.log import Log
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.job import Ending, Outcome, Report
-from holdfast.runner.execution.checkpoint_check import CheckpointVerification
+from holdfast.runner.execution.checkpoint_check import CheckpointDamaged, CheckpointVerification
 from holdfast.runner.execution.claim_answers import ClaimAnswers
 from holdfast.runner.execution.control_reader import ControlReader
 from holdfast.runner.execution.job_phases import ReadPhase
@@ -49,7 +50,7 @@ class AttemptCheckpoint:
         self._saved_queries: KnownQueries | None = None
         """Queries as the checkpoint records them; None if it has no record."""
         self.repair_note = ""
-        """Sentence about the repair that `verify` made; empty if none was needed."""
+        """Sentence about the repair that `verify` made, or about damage that a user trusts; empty if there was neither."""
 
     @property
     def note(self) -> str:
@@ -74,17 +75,21 @@ class AttemptCheckpoint:
         except (ForeignCheckpoint, Conflict) as error:
             raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
 
-    async def verify(self, previous_report: Report | None) -> None:
-        """Verify the checkpoint and repair torn offsets. Raise EndedBeforeStart if the checkpoint cannot be trusted."""
+    async def verify(self, previous_report: Report | None, trust: CheckpointTrust | None = None) -> None:
+        """Verify the checkpoint and repair torn offsets. Raise EndedBeforeStart if the checkpoint cannot be trusted.
+
+        Damage that `trust` covers does not prevent the start.
+        """
         verification = CheckpointVerification(self._root, self._storage, self._claims, self._claim, self._ownership, self._log)
         try:
-            self.repair_note = await asyncio.to_thread(verification.verify, previous_report)
+            self.repair_note = await asyncio.to_thread(verification.verify, previous_report, trust)
         except (ForeignCheckpoint, Conflict) as error:
             raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
         except Refused as error:
-            raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_DAMAGED, str(error))) from error
+            findings = error.findings if isinstance(error, CheckpointDamaged) else ()
+            raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_DAMAGED, str(error), findings)) from error
         if self.repair_note:
-            self._log.warning("checkpoint repaired", note=self.repair_note)
+            self._log.warning("checkpoint repaired or trusted", note=self.repair_note)
 
     # While the driver runs, and after it
 

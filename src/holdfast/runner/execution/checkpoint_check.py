@@ -10,6 +10,7 @@ from holdfast.checkpoint import CheckpointVerdict, FileSinkLog, KnownQueries, Kn
 from holdfast.checkpoint.verdict import describe_last_commit, join_findings
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.log import Log
+from holdfast.model.checkpoint_trust import CheckpointTrust, finding_id, record_findings
 from holdfast.model.job import Report
 from holdfast.runner.execution.location_ownership import LocationOwnership, OwnerStateUnknown
 from holdfast.storage import CheckpointClaim, Checkpoints, Claims, ForeignCheckpoint, checkpoint_location, examine_file_sink
@@ -17,6 +18,29 @@ from holdfast.storage import CheckpointClaim, Checkpoints, Claims, ForeignCheckp
 
 class CheckpointDamaged(Refused):
     """The checkpoint cannot be trusted, and an operator must decide. The message has the findings and the choices."""
+
+    def __init__(self, message: str, findings: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
+        """Ids of all findings, for an operator who trusts the checkpoint nevertheless."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Damage:
+    """Problems of one query's checkpoint."""
+
+    location: str
+    query: Query | None
+    problems: tuple[str, ...]
+
+    def without(self, trust: CheckpointTrust | None) -> "_Damage":
+        """Return the problems that the user did not trust."""
+        untrusted = [each for each in self.problems if trust is None or not trust.covers(finding_id(self.location, each))]
+        return replace(self, problems=tuple(untrusted))
+
+    def __str__(self) -> str:
+        findings, last = join_findings(self.problems), describe_last_commit(self.query)
+        return f"the checkpoint {self.location} cannot be trusted: {findings}; {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +65,10 @@ class CheckpointVerification:
         self._ownership = ownership
         self._log = log
 
-    def verify(self, previous_report: Report | None) -> str:
-        """Verify all checkpoints of the job. Return a sentence about repairs, or an empty string.
+    def verify(self, previous_report: Report | None, trust: CheckpointTrust | None = None) -> str:
+        """Verify all checkpoints of the job. Return a sentence about repairs and trusted damage, or an empty string.
 
-        Raises CheckpointDamaged, Unavailable, and the errors of a claim.
+        Raises CheckpointDamaged unless `trust` covers every finding, Unavailable, and the errors of a claim.
         """
         recorded = self._claims.load_known_queries()
         reported_batch = (
@@ -52,21 +76,34 @@ class CheckpointVerification:
         )
         known = _with_reported_batch(recorded or KnownQueries(), reported_batch)
         places = list(self._query_checkpoints(known))
+        damages = []
         if reported_batch is not None and recorded is None and not places:
-            raise CheckpointDamaged(self._damage_message(self._root, None, (_missing_after_batch(reported_batch),)))
+            damages.append(_Damage(self._root, None, (_missing_after_batch(reported_batch),)))
         verdicts = [(place, self._judge(place, known.find(place.location))) for place in places]
         for place, verdict in verdicts:
             for remark in verdict.remarks:
                 self._log.warning("checkpoint", location=place.location, problem=remark)
             if verdict.problems:
-                raise CheckpointDamaged(self._damage_message(place.location, place.query, verdict.problems))
-        note = "; ".join(
+                damages.append(_Damage(place.location, place.query, verdict.problems))
+        notes = [self._accept(damages, trust)] if damages else []
+        notes += [
             self._set_aside(place, verdict.batch_to_set_aside)
             for place, verdict in verdicts
             if verdict.batch_to_set_aside is not None
-        )
+        ]
         self._save_positions(recorded, places)
-        return note
+        return "; ".join(notes)
+
+    def _accept(self, damages: list[_Damage], trust: CheckpointTrust | None) -> str:
+        """Log all findings, and return a sentence if the user trusts all of them. Raises CheckpointDamaged otherwise."""
+        for damage in damages:
+            for problem in damage.problems:
+                self._log.warning("checkpoint damaged", location=damage.location, problem=problem)
+        untrusted = [rest for damage in damages if (rest := damage.without(trust)).problems]
+        if trust is None or untrusted:
+            ids = [finding_id(damage.location, problem) for damage in damages for problem in damage.problems]
+            raise CheckpointDamaged(self._damage_message(untrusted), record_findings(ids))
+        return str(trust)
 
     # Reading
 
@@ -127,11 +164,12 @@ class CheckpointVerification:
         if known != recorded:
             self._claims.save_known_queries(known)
 
-    def _damage_message(self, location: str, query: Query | None, problems: tuple[str, ...]) -> str:
+    def _damage_message(self, damages: list[_Damage]) -> str:
         job = self._claim.job
         return (
-            f"the checkpoint {location} cannot be trusted: {join_findings(problems)}; {describe_last_commit(query)}. "
-            f"Repair it or restore a copy and run 'holdfast resume {job}', or run 'holdfast cancel {job}'"
+            f"{'. Also '.join(map(str, damages))}. Repair it or restore a copy and run 'holdfast resume {job}', run "
+            f"'holdfast resume {job} --trust-checkpoint --reason TEXT' if you have looked and it may be used as it is, or run "
+            f"'holdfast cancel {job}'"
         )
 
 

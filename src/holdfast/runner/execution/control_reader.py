@@ -8,6 +8,7 @@ from holdfast.driver_protocol.control_files import (
     EXIT_RECORD_FILE,
     KAFKA_STATUS_FILE,
     PROGRESS_FILE,
+    READY_FILE,
     STARTED_QUERIES_FILE,
     read_control_file,
 )
@@ -27,6 +28,10 @@ class ControlReader:
 
     def exit_record(self) -> ExitRecord | None:
         return parse_exit_record(read_control_file(self.directory, EXIT_RECORD_FILE))
+
+    def is_ready(self) -> bool:
+        """Return True if the driver has announced that the job has started, or has reported the progress of a query."""
+        return any(read_control_file(self.directory, name) is not None for name in (READY_FILE, PROGRESS_FILE))
 
     def started_queries(self) -> list[StartedQuery]:
         return parse_started_queries(read_control_file(self.directory, STARTED_QUERIES_FILE) or {})

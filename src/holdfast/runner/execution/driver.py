@@ -10,6 +10,7 @@ from holdfast.clock import Clock
 from holdfast.driver_protocol.control_files import request_stop
 from holdfast.errors import Conflict, Refused, Unavailable
 from holdfast.log import Log
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import encode
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
 from holdfast.runner import process_file
@@ -69,14 +70,15 @@ class LocalDriverExecution:
         self._control = ControlReader(directory / CONTROL_DIRECTORY)
         self.driver_pid: int | None = None
         self.isolation = ""
+        self._was_ready = False
 
     # One run of the driver
 
-    async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:
+    async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
         try:
             command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
             memory_limit = memory_limit_bytes(spec)
-            checkpoint = await self._prepare(spec, command, previous_report)
+            checkpoint = await self._prepare(spec, command, previous_report, trust)
             return await self._execute(spec, command, checkpoint, memory_limit)
         except EndedBeforeStart as ended:
             return ended.outcome
@@ -88,7 +90,9 @@ class LocalDriverExecution:
             problem = error.strerror or error
             return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {problem}")
 
-    async def _prepare(self, spec: Spec, command: DriverCommand, previous_report: Report | None) -> AttemptCheckpoint:
+    async def _prepare(
+        self, spec: Spec, command: DriverCommand, previous_report: Report | None, trust: CheckpointTrust | None
+    ) -> AttemptCheckpoint:
         checkpoint = self._checkpoint = self._open_checkpoint(command)
         await checkpoint.require_no_unreported_outcome(previous_report)
         await check_master(spec)
@@ -96,7 +100,7 @@ class LocalDriverExecution:
         await self._fetch_code(command)
         await checkpoint.claim()
         self._require_not_killed()
-        await checkpoint.verify(previous_report)
+        await checkpoint.verify(previous_report, trust)
         self._require_not_killed()
         return checkpoint
 
@@ -249,6 +253,11 @@ class LocalDriverExecution:
             self._kill_task = asyncio.ensure_future(self._watchdog.kill_tree())
 
     # State for the runner
+
+    @property
+    def is_ready(self) -> bool:
+        self._was_ready = self._was_ready or self._control.is_ready()
+        return self._was_ready
 
     @property
     def note(self) -> str:

@@ -49,7 +49,7 @@ class StoredJob:
             return f"the job is still in quarantine although its znodes were restored: run 'holdfast quarantine show {self.id}'"
         if self.state is not None and (not self.defects or self.state.phase is Phase.QUARANTINED):
             # The runner updates its lease at once; the leader copies the reason into the state later.
-            lease = self.lease if self.phase is Phase.RUNNING else None
+            lease = self.lease if self.phase in (Phase.STARTING, Phase.RUNNING) else None
             return lease.reason if lease is not None and lease.note not in self.state.reason else self.state.reason
         if self.state is not None:
             return "; ".join((*self.defects, self.state.reason))

@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import JobId, is_valid_name
 from holdfast.model.job import Desired, DesiredRecord, JobState, Spec
@@ -125,12 +126,20 @@ async def _check_name_is_free(client: Client, paths: Paths, name: str) -> None:
 
 
 async def set_desired(
-    client: Client, paths: Paths, job: JobId, desired: Desired, *, repeat: bool = False, force: bool = False
+    client: Client,
+    paths: Paths,
+    job: JobId,
+    desired: Desired,
+    *,
+    repeat: bool = False,
+    force: bool = False,
+    trust: CheckpointTrust | None = None,
 ) -> Desired:
     """Write the desired state of a job and return the previous one. Raises Refused if the job was cancelled.
 
     Raises Unavailable only if nothing was written, and OutcomeUnknown if ZooKeeper is away after the reply to a write was lost.
     With `repeat` an unchanged desired state is written too. The new version restarts a running job and resumes a parked one.
+    Without a new `trust`, an earlier one stays in force.
     """
     path = paths.job(job, "desired")
     sent_version: int | None = None
@@ -145,7 +154,8 @@ async def set_desired(
                 f"the reply to the request for job {job} was lost: {error}; see 'holdfast show {job}'"
             ) from error
         record = decode(DesiredRecord, znode.data, where=path)
-        previous, data = record.desired, encode(replace(record, desired=desired, force=force), schema=schema)
+        changed = replace(record, desired=desired, force=force, trust=trust or record.trust)
+        previous, data = record.desired, encode(changed, schema=schema)
         if sent_version is not None and znode.stat.version > sent_version and znode.data == data:
             return desired  # the write whose reply was lost did take effect
         if previous is Desired.CANCEL and desired is not Desired.CANCEL:

@@ -153,6 +153,14 @@ class ExecutionWithoutStartCheck(SimDriverExecution):
     watchdog_class = WatchdogWithoutStartCheck
 
 
+class ReadyAtOnce(SimDriverExecution):
+    """Driver execution that does not wait for Spark."""
+
+    @property
+    def is_ready(self) -> bool:
+        return True
+
+
 class LateStartIsJobFailure(SimDriverExecution):
     """Driver execution that reports a start refused after the deadline as a driver that can never start."""
 

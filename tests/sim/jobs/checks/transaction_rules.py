@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.model.identifiers import NodeId
+from holdfast.plan.ended_attempt import FAILURES_WITHOUT_PROGRESS_MAX
 from holdfast.zk.session.client import Create, Operation
-from tests.sim.jobs.checks.committed_records import Commit, CommittedRecords, JobRecord
+from tests.sim.jobs.checks.committed_records import Commit, CommittedRecords, Fields, JobRecord
 from tests.sim.jobs.cluster.drivers import DriverEnd, DriverRegistry
 from tests.sim.jobs.cluster.job_node import LEADER_TIMING
 from tests.sim.leadership.agent_node import PATHS
@@ -166,8 +167,12 @@ class TransactionRules:
             self._report_violation(f"{after.id} is FINISHED, but none of its drivers finished")
         if after.phase == "CANCELLED" and after.desired != "cancel":
             self._report_violation(f"{after.id} is CANCELLED, but the desired state is {after.desired}")
+        if after.phase == "RUNNING" and after.state is not None:
+            attempt = after.state["attempt"]
+            if not any(each.attempt == attempt and each.has_spark for each in self._drivers.list_of_job(after.id)):
+                self._report_violation(f"{after.id} is RUNNING, but the driver of attempt {attempt} has no Spark yet")
         if after.phase == "FAILED" and after.spec is not None:
-            allowed = int(after.spec["restart"].split(":")[1]) if after.spec["restart"].startswith("fixed") else 0
+            allowed = _allowed_failures(after.spec)
             if ends.count(DriverEnd.FAILED) <= allowed:
                 self._report_violation(
                     f"{after.id} is FAILED after {ends.count(DriverEnd.FAILED)} failures, but {allowed} are allowed"
@@ -313,3 +318,10 @@ class TransactionRules:
             self._report_violation(
                 f"the session of attempt {lease['attempt']} of {record.id} was closed before the attempt was certified dead"
             )
+
+
+def _allowed_failures(spec: Fields) -> float:
+    """Return the number of failures after which the job may still not fail. No simulated program makes progress."""
+    if spec["restart"].startswith("fixed"):
+        return int(spec["restart"].split(":")[1])
+    return FAILURES_WITHOUT_PROGRESS_MAX - 1 if spec["restart_is_default"] else float("inf")

@@ -6,6 +6,7 @@ It follows `holdfast.runner.execution.driver` and `watchdog_client`, on the simu
 import asyncio
 from typing import Any
 
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.zk.session.client import SessionId
@@ -57,7 +58,7 @@ class SimDriverExecution:
         self.isolation = ""
         self.note = ""
 
-    async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:
+    async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
         try:
             return await self._execute(spec, previous_report)
         except _AttemptEnded as ended:
@@ -220,6 +221,12 @@ class SimDriverExecution:
         self._cause = self._cause or cause
         if self._watchdog is not None:
             self._kill_tasks.append(asyncio.ensure_future(self._kill()))
+
+    @property
+    def is_ready(self) -> bool:
+        """Return True once the driver has had the time that Spark takes to start, which differs from attempt to attempt."""
+        driver = self._watchdog.driver if self._watchdog is not None else None
+        return self.driver_pid is not None and driver is not None and driver.has_spark
 
     def progress(self) -> Progress | None:
         return None

@@ -4,10 +4,13 @@ import asyncio
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import Spec
 from tests.sim.jobs.cluster.machine import Machine, SimProcess
+
+SPARK_START_S_MAX = 2.0
 
 
 class DriverEnd(enum.StrEnum):
@@ -52,6 +55,8 @@ class Driver:
         self.attempt = attempt
         self.nonce = nonce
         self.behaviour = Behaviour.from_spec(spec)
+        # A separate generator keeps the schedules, whose seeds are recorded, as they are.
+        self.spark_start_s = Random(f"{machine.world.seed}/{nonce}/spark").choice((0.0, 0.3, SPARK_START_S_MAX))
         self.started_s: float | None = None
         self.ended_s: float | None = None
         self.end: DriverEnd | None = None
@@ -67,6 +72,10 @@ class Driver:
     @property
     def alive(self) -> bool:
         return self.started_s is not None and self.ended_s is None
+
+    @property
+    def has_spark(self) -> bool:
+        return self.started_s is not None and self.machine.world.now_s >= self.started_s + self.spark_start_s
 
     async def run(self, may_start: Callable[[], bool], started: Callable[[], object], own: SimProcess) -> None:
         """Run from the fork to the end of the program."""
