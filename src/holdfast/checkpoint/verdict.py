@@ -8,6 +8,8 @@ from holdfast.checkpoint.known_queries import KnownQuery
 from holdfast.checkpoint.query import Query
 
 FINDINGS_SHOWN = 3
+_DOUBT = ", and "
+_SINK = "the sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
         doubt = _reason_to_doubt(finding.torn_batch, known, sink)
         if not problems and doubt is None:
             return CheckpointVerdict(batch_to_set_aside=finding.torn_batch, remarks=_remarks(query))
-        problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
+        problems.append(f"{finding}{_DOUBT}{doubt}" if doubt is not None else str(finding))
     return CheckpointVerdict(tuple(problems), None, _remarks(query))
 
 
@@ -78,6 +80,11 @@ def _reason_to_doubt(batch: int, known: KnownQuery | None, sink: FileSinkLog | N
     if sink.newest is not None and sink.newest >= batch:
         return f"the sink already has batch {batch}"
     return None
+
+
+def problem_key(problem: str) -> str:
+    """Return the part of a problem that names the damage. What is known about the sink may change from attempt to attempt."""
+    return problem.partition(f"{_DOUBT}{_SINK}")[0]
 
 
 def describe_last_commit(query: Query | None) -> str:
