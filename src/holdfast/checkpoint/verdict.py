@@ -8,8 +8,6 @@ from holdfast.checkpoint.known_queries import KnownQuery
 from holdfast.checkpoint.query import Query
 
 FINDINGS_SHOWN = 3
-_DOUBT = ", and "
-_SINK = "the sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
         doubt = _reason_to_doubt(finding.torn_batch, known, sink)
         if not problems and doubt is None:
             return CheckpointVerdict(batch_to_set_aside=finding.torn_batch, remarks=_remarks(query))
-        problems.append(f"{finding}{_DOUBT}{doubt}" if doubt is not None else str(finding))
+        problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
     return CheckpointVerdict(tuple(problems), None, _remarks(query))
 
 
@@ -84,7 +82,7 @@ def _reason_to_doubt(batch: int, known: KnownQuery | None, sink: FileSinkLog | N
 
 def problem_key(problem: str) -> str:
     """Return the part of a problem that names the damage. What is known about the sink may change from attempt to attempt."""
-    return problem.partition(f"{_DOUBT}{_SINK}")[0]
+    return problem.partition(", and the sink")[0]
 
 
 def describe_last_commit(query: Query | None) -> str:
