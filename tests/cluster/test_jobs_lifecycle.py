@@ -4,9 +4,11 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.harness.checkpoint_trees import checkpoint_files, write_files
 from tests.harness.cluster.command import start_cluster
 from tests.harness.cluster.jobs import FIRST_BATCH_S, ClusterJobs, poll_until
 from tests.harness.cluster.process_observer import kill_leftovers
@@ -97,3 +99,50 @@ def test_chosen_strategy_restarts_such_a_script_for_ever(jobs: ClusterJobs) -> N
     id = jobs.submit(script, "stubborn", spark=False, options=("--restart", "exponential"))
     poll_until(lambda: jobs[id]["attempt"] >= 4, 120, "a fourth attempt")
     jobs.run_ok("cancel", id, "--wait")
+
+
+def test_person_trusts_damage_that_was_shown_and_new_damage_parks_the_job_again(jobs: ClusterJobs) -> None:
+    """The checkpoint belongs to no query of the script, so only its verification is tested here."""
+    id = jobs.submit(write_script(jobs, "trusted", PLAIN), "trusted", spark=False)
+    query = jobs.checkpoint(id) / "query-1"
+
+    def kill_driver_and_wait_for(phase: str) -> dict[str, Any]:
+        before = jobs[id]
+        os.kill(before["driver_pid"], signal.SIGKILL)
+        after: dict[str, Any] = poll_until(
+            lambda: (view := jobs[id])["attempt"] > before["attempt"] and view["phase"] == phase and view, 90, phase
+        )
+        return after
+
+    jobs.wait_for_phase(id, "RUNNING")
+    write_files(checkpoint_files(5), query)
+    (query / "offsets" / "5").write_bytes(b"")
+    parked = kill_driver_and_wait_for("PARKED")
+    assert "offsets/5 is empty" in parked["reason"]
+    assert f"'holdfast resume {id} --trust-checkpoint --reason TEXT'" in parked["reason"]
+    assert "offsets/5 is empty" in park_again(jobs, id, parked["attempt"])["reason"], "resume alone verifies again"
+
+    jobs.run_ok("resume", id, "--trust-checkpoint", "--reason", "its batch had no effect", "--wait")
+    sentence = "trusts the checkpoint although it is damaged: its batch had no effect"
+    assert sentence in jobs[id]["reason"]
+    assert any(
+        event["reason"].startswith("a user resumed the job; ") and sentence in event["reason"] for event in jobs.events(id)
+    )
+    assert "1 finding of the checkpoint, by " in jobs.run_ok("show", id)
+    assert sentence in kill_driver_and_wait_for("RUNNING")["reason"], "the trust stays in force for this damage"
+
+    (query / "metadata").write_bytes(b"")
+    again = kill_driver_and_wait_for("PARKED")
+    assert "metadata" in again["reason"] and "offsets/5" not in again["reason"], "only the new damage is named"
+    jobs.run_ok("resume", id, "--trust-checkpoint", "--reason", "both", "--wait")
+    assert jobs.list_jobs()[id]["checkpoint_trust"]["findings"] == 2
+    jobs.run_ok("cancel", id, "--wait")
+
+
+def park_again(jobs: ClusterJobs, id: str, attempt: int) -> dict[str, Any]:
+    """Resume the parked job, and return its view once it is parked again."""
+    jobs.run_ok("resume", id)
+    view: dict[str, Any] = poll_until(
+        lambda: (view := jobs[id])["attempt"] > attempt and view["phase"] == "PARKED" and view, 90, "parked again"
+    )
+    return view

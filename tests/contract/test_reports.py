@@ -32,6 +32,22 @@ def test_first_batch_is_reported_even_if_the_runner_is_killed_afterwards(backend
     run_scene(backend, scene)
 
 
+def test_first_batch_of_an_attempt_replaces_the_progress_of_earlier_attempts(backend: Backend) -> None:
+    """After a loss of batches that a user has accepted, an attempt begins with smaller batch ids."""
+
+    async def scene(cluster: Cluster) -> None:
+        first = await start_attempt(cluster)
+        await first.release(LOST, Progress(batch_id=7))
+        second = await start_attempt(cluster, attempt=2)
+        for batch, reported in ((None, 7), (0, 0), (1, 0)):
+            progress = Progress(batch_id=batch)
+            assert await second.send_heartbeat(driver_pid=7, progress=progress, failsafe=(), proven=batch is not None)
+            await cluster.client.sync(cluster.paths.jobs)
+            assert (await cluster.report()).progress == Progress(batch_id=reported)
+
+    run_scene(backend, scene)
+
+
 def test_note_of_an_attempt_becomes_exactly_one_event(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
         hold = await start_attempt(cluster)

@@ -1,5 +1,6 @@
 """Queries of a job as recorded beside its checkpoints: locations, sinks, and committed batches."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 QUERIES_MAX = 200
@@ -45,3 +46,9 @@ class KnownQueries:
         newer = replace(query, batch_id=max(batches, default=None))
         others = tuple(each for each in self.queries if each.location != query.location)
         return KnownQueries((*others, newer)[-QUERIES_MAX:]) if old != newer else self
+
+    def without_batches(self, locations: Collection[str]) -> "KnownQueries":
+        """Forget the batches of these queries, because an operator has accepted that they are lost."""
+        return KnownQueries(
+            tuple(replace(query, batch_id=None) if query.location in locations else query for query in self.queries)
+        )

@@ -80,6 +80,11 @@ def _reason_to_doubt(batch: int, known: KnownQuery | None, sink: FileSinkLog | N
     return None
 
 
+def problem_key(problem: str) -> str:
+    """Return the part of a problem that names the damage. What is known about the sink may change from attempt to attempt."""
+    return problem.partition(", and the sink")[0]
+
+
 def describe_last_commit(query: Query | None) -> str:
     """Return a clause about the newest committed batch."""
     if query is None or query.committed is None:

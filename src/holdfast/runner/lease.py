@@ -252,7 +252,10 @@ class LeaseHolder:
         operations: list[Operation] = [SetData(self._lease_path, self._encode(lease), self._version)]
         assert self._report is not None, "the lease was taken"
         report = replace(self._report, failsafe=failsafe, note=note, proven=proven, starting=starting)
-        if _batch_of(report.progress) is None and _batch_of(progress) is not None:
+        # The first batch of this attempt replaces the progress of earlier ones, which may be larger: a user may have trusted a
+        # checkpoint that lacks batches.
+        is_first = _batch_of(report.progress) is None or (proven and not self._report.proven)
+        if is_first and _batch_of(progress) is not None:
             report = replace(report, progress=progress)
         if report != self._report:
             operations.append(SetData(self._path("report"), self._encode(report), self._report_version))

@@ -249,6 +249,30 @@ def test_missing_checkpoint_can_be_trusted(tmp_path: Path) -> None:
     assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust) == str(trust)
 
 
+def test_trust_of_a_torn_file_does_not_depend_on_what_is_known_about_the_sink(checkpoint: JobCheckpoint) -> None:
+    (checkpoint.query / "offsets" / "5").write_bytes(b"")
+    checkpoint.claims.save_known_queries(KnownQueries())
+    trust = trusting(damaged_findings(checkpoint, 2))
+    for number, known in enumerate((KnownQueries(), KnownQueries((replace(checkpoint.known, format="kafka"),)))):
+        checkpoint.claims.save_known_queries(known)
+        assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3 + number), trust=trust) == str(trust)
+
+
+def test_accepted_loss_of_batches_is_not_reported_again_when_the_query_has_started_over(checkpoint: JobCheckpoint) -> None:
+    checkpoint.claims.save_known_queries(KnownQueries((replace(checkpoint.known, format="kafka", batch_id=9),)))
+    trust = trusting(damaged_findings(checkpoint, 2))
+    assert checkpoint.verify(report_with_batch(9), claim=replace(CLAIM, attempt=3), trust=trust) == str(trust)
+    recorded = checkpoint.claims.load_known_queries()
+    assert recorded is not None
+    assert [query.batch_id for query in recorded.queries] == [4]
+    assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=4)) == "", (
+        "the report follows with its first batch"
+    )
+    (checkpoint.query / "commits" / "4").unlink()
+    with pytest.raises(CheckpointDamaged, match="batch 4 was committed"):
+        checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=5), trust=trust)
+
+
 def test_trust_does_not_open_the_checkpoint_of_another_job(checkpoint: JobCheckpoint, tmp_path: Path) -> None:
     """G4: claims and ownership stay in force."""
     (checkpoint.query / "commits" / "4").write_bytes(b"v1")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.checkpoint import CheckpointVerdict, FileSinkLog, KnownQueries, KnownQuery, Query, judge_query
-from holdfast.checkpoint.verdict import describe_last_commit, join_findings
+from holdfast.checkpoint.verdict import describe_last_commit, join_findings, problem_key
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.log import Log
 from holdfast.model.checkpoint_trust import CheckpointTrust, finding_id, record_findings
@@ -35,8 +35,11 @@ class _Damage:
 
     def without(self, trust: CheckpointTrust | None) -> "_Damage":
         """Return the problems that the user did not trust."""
-        untrusted = [each for each in self.problems if trust is None or not trust.covers(finding_id(self.location, each))]
-        return replace(self, problems=tuple(untrusted))
+        pairs = zip(self.problems, self.ids(), strict=True)
+        return replace(self, problems=tuple(problem for problem, id in pairs if trust is None or not trust.covers(id)))
+
+    def ids(self) -> list[str]:
+        return [finding_id(self.location, problem_key(problem)) for problem in self.problems]
 
     def __str__(self) -> str:
         findings, last = join_findings(self.problems), describe_last_commit(self.query)
@@ -91,7 +94,7 @@ class CheckpointVerification:
             for place, verdict in verdicts
             if verdict.batch_to_set_aside is not None
         ]
-        self._save_positions(recorded, places)
+        self._save_positions(recorded, places, accepted={damage.location for damage in damages})
         return "; ".join(notes)
 
     def _accept(self, damages: list[_Damage], trust: CheckpointTrust | None) -> str:
@@ -101,8 +104,8 @@ class CheckpointVerification:
                 self._log.warning("checkpoint damaged", location=damage.location, problem=problem)
         untrusted = [rest for damage in damages if (rest := damage.without(trust)).problems]
         if trust is None or untrusted:
-            ids = [finding_id(damage.location, problem) for damage in damages for problem in damage.problems]
-            raise CheckpointDamaged(self._damage_message(untrusted), record_findings(ids))
+            ids = record_findings([id for damage in damages for id in damage.ids()])
+            raise CheckpointDamaged(self._damage_message(untrusted), ids)
         return str(trust)
 
     # Reading
@@ -155,8 +158,9 @@ class CheckpointVerification:
             f"that batch had no effect, and {continuation}"
         )
 
-    def _save_positions(self, recorded: KnownQueries | None, places: list[_QueryCheckpoint]) -> None:
-        known = recorded or KnownQueries()
+    def _save_positions(self, recorded: KnownQueries | None, places: list[_QueryCheckpoint], *, accepted: set[str]) -> None:
+        """Record the committed batches. The old record of the `accepted` locations, whose damage a user trusts, is outdated."""
+        known = (recorded or KnownQueries()).without_batches(accepted)
         for place in places:
             if place.query is not None and place.query.committed is not None:
                 query = known.find(place.location) or KnownQuery(place.location)
