@@ -6,12 +6,11 @@ free port of the loopback interface, unless the job configures a port.
 
 import functools
 import os
-import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from holdfast.driver.queries.local_streams import LOCAL_CONNECT_VARIABLE
+from holdfast.driver.queries.local_streams import LOCAL_CONNECT_VARIABLE, find_local_session
 
 PORT, ADDRESS = "spark.connect.grpc.binding.port", "spark.connect.grpc.binding.address"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
@@ -48,7 +47,7 @@ def is_port_configured(options: Mapping[str, Any], variables: Mapping[str, str])
 
 
 def _local_port() -> int | None:
-    session = getattr(getattr(sys.modules.get("pyspark.sql.session"), "SparkSession", None), "_instantiatedSession", None)
+    session = find_local_session()
     if session is None or LOCAL_CONNECT_VARIABLE not in os.environ:
         return None
     try:

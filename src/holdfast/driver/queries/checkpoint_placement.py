@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.driver.kafka.gate import KafkaGate
 from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.local_streams import find_local_session
 from holdfast.driver.queries.location_gate import LocationGate
 from holdfast.driver.queries.query_limits import create_temporary_checkpoint, describe_limits, needs_temporary_checkpoint
 from holdfast.driver.queries.query_registry import StartedQueries
@@ -98,9 +99,11 @@ def _configured_location(writer: Any, name: str) -> str | None:
 
 
 def _default_filesystem(writer: Any) -> str:
-    """Return Hadoop's `fs.defaultFS`, or an empty string for Spark Connect, whose JVM is out of reach."""
-    context = getattr(_session(writer), "_jsc", None)
-    return str(context.hadoopConfiguration().get("fs.defaultFS") or "") if context is not None else ""
+    """Return Hadoop's `fs.defaultFS`, or an empty string for a separate Spark Connect server, whose JVM is out of reach."""
+    session = _session(writer)
+    if not hasattr(session, "_jsc"):
+        session = find_local_session()
+    return str(session._jsc.hadoopConfiguration().get("fs.defaultFS") or "") if session is not None else ""
 
 
 def patch_writer(

@@ -9,6 +9,13 @@ LOCAL_CONNECT_VARIABLE = "SPARK_LOCAL_REMOTE"
 _WRAPPER = "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper"
 
 
+def find_local_session() -> Any:
+    """Return the classic session of this process, or None without one. A Connect server in this driver's JVM has one, too."""
+    module = sys.modules.get("pyspark.sql.session")
+    session = getattr(getattr(module, "SparkSession", None), "_instantiatedSession", None)
+    return session if getattr(session, "_jsc", None) is not None else None
+
+
 def list_active_streams(session: Any) -> Mapping[str, Any]:
     """Return the active streams of a classic session's JVM, by run id. Streams of all its sessions are included."""
     java_session = session._jsparkSession
@@ -24,7 +31,7 @@ def to_java_query(session: Any, stream: Any) -> Any:
 
 def find_java_query(run_id: str) -> Any:
     """Return the Java query of an active stream, or None if it has ended or runs in a server outside of this process."""
-    session = getattr(getattr(sys.modules.get("pyspark.sql.session"), "SparkSession", None), "_instantiatedSession", None)
+    session = find_local_session()
     if session is None:
         return None
     try:
