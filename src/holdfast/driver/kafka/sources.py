@@ -9,9 +9,9 @@ PROVIDER = "org.apache.spark.sql.kafka010"
 
 
 def list_kafka_sources(writer: Any) -> list[dict[str, Any]]:
-    """Return number, folder and options of each Kafka source."""
+    """Return number, folder, options and name of each Kafka source."""
     return [
-        {"number": source.number, "folder": source.folder, "options": source.options}
+        {"number": source.number, "folder": source.folder, "options": source.options, "name": source.name}
         for source in list_streaming_sources(writer)
         if _is_kafka(source)
     ]

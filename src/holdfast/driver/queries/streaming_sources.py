@@ -16,6 +16,8 @@ class StreamingSource:
     implementation: str
     """Java class of the source's table, or empty if it is unknown."""
     options: dict[str, str]
+    name: str = ""
+    """Name that the script gave the source (Spark 4.2 and later); empty without one."""
 
 
 def list_streaming_sources(writer: Any) -> list[StreamingSource]:
@@ -50,9 +52,18 @@ def _classic_source(number: int, folder: int, leaf: Any) -> StreamingSource:
     kind = str(leaf.getClass().getSimpleName())
     if kind.startswith("StreamingRelationV2"):
         options = {str(key): str(value) for key, value in dict(leaf.extraOptions().asCaseSensitiveMap()).items()}
-        return StreamingSource(number, folder, str(leaf.sourceName()).lower(), str(leaf.table().getClass().getName()), options)
+        implementation = str(leaf.table().getClass().getName())
+        return StreamingSource(number, folder, str(leaf.sourceName()).lower(), implementation, options, _given_name(leaf))
     format = str(leaf.sourceName()).lower() if kind == "StreamingRelation" else kind.lower()
-    return StreamingSource(number, folder, format, "", {})
+    return StreamingSource(number, folder, format, "", {}, _given_name(leaf))
+
+
+def _given_name(leaf: Any) -> str:
+    try:
+        name = leaf.sourceIdentifyingName().nameOpt()
+        return str(name.get()) if name.isDefined() else ""
+    except Exception:  # noqa: BLE001 py4j raises various errors for a method that an earlier Spark version lacks
+        return ""
 
 
 def _connect_sources(writer: Any) -> list[StreamingSource]:
@@ -60,10 +71,12 @@ def _connect_sources(writer: Any) -> list[StreamingSource]:
     if plan is None:
         return []
     reads = [read for read in _reads(plan.plan(writer._session.client)) if read.is_streaming]
-    return [
-        StreamingSource(number, number, read.data_source.format.lower(), "", dict(read.data_source.options))
-        for number, read in enumerate(reads)
-    ]
+    return [_connect_source(number, read.data_source) for number, read in enumerate(reads)]
+
+
+def _connect_source(number: int, source: Any) -> StreamingSource:
+    name = str(getattr(source, "source_name", ""))
+    return StreamingSource(number, number, source.format.lower(), "", dict(source.options), name)
 
 
 def _reads(message: Any) -> Iterator[Any]:
