@@ -22,7 +22,7 @@ from holdfast.driver.queries.progress_report import ProgressReporter
 from holdfast.driver_protocol.exit_record import CONNECT_SERVER_LOST, ExitRecord
 
 CHECK_INTERVAL_S = 0.5
-JVM_LOST_TIMEOUT_S = 5.0
+JVM_LOST_TIMEOUT_S = 10.0
 """Time after the end of the JVM for the script to end by itself, with its own error."""
 SERVER_LOST_TIMEOUT_S = 15.0
 """Time without a connection to a Connect server after which the driver gives up. Its queries may still run there."""
