@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from holdfast.driver.queries.active_queries import ActiveQueries, wait_for_queries
+from holdfast.driver.queries.classic_query import _StackPosition
+from holdfast.driver.queries.connect_query import ConnectQuery
 from holdfast.driver.queries.progress_report import ProgressReporter
-from holdfast.driver.queries.spark_query import SparkQuery, _StackPosition
 from holdfast.driver.queries.stop_hooks import record_script_waits
+from holdfast.driver.queries.triggers import Trigger
 from holdfast.runner.execution.control_reader import ControlReader
 from tests.harness.waiting import wait_until
 
@@ -27,6 +29,7 @@ class FakeStreamingQuery:
         self.isActive = True
         self.failure: Exception | None = None
         self.lastProgress: Any = None
+        self.status = {"isTriggerActive": True}
         self.stops = 0
 
     def exception(self) -> Exception | None:
@@ -141,14 +144,31 @@ def test_ended_queries_are_not_accumulated() -> None:
     assert live == [] and len(ended) == 1
 
 
-def test_connect_query_is_stopped_immediately_and_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_remote_connect_query_is_stopped_once_and_after_its_batch() -> None:
     fake = FakeStreamingQuery("clicks")
-    query = SparkQuery(fake)
+    fake.set_progress(3)
+    query = ConnectQuery(fake)
     query.request_stop()
-    query.stop_if_idle()
+    query.request_stop()
+    assert fake.stops == 0 and not query.stopped_abruptly
+    fake.set_progress(4)
+    query.request_stop()
     query.request_stop()
     assert fake.stops == 1 and query.has_ended() and query.stopped_abruptly
-    assert "stopping the query clicks immediately: Spark Connect cannot stop at a batch boundary" in capfd.readouterr().err
+
+
+def test_remote_connect_query_between_two_triggers_is_stopped_at_once() -> None:
+    fake = FakeStreamingQuery("clicks")
+    fake.status = {"isTriggerActive": False}
+    ConnectQuery(fake).request_stop()
+    assert fake.stops == 1
+
+
+@pytest.mark.parametrize(("trigger", "urgent"), [(Trigger("continuous"), False), (Trigger(), True)])
+def test_remote_connect_query_does_not_wait_for_a_batch_that_never_ends_or_must_not_end(trigger: Trigger, urgent: bool) -> None:
+    fake = FakeStreamingQuery("clicks")
+    ConnectQuery(fake, trigger).request_stop(urgent=urgent)
+    assert fake.stops == 1
 
 
 class ReportedProgress:
@@ -156,7 +176,7 @@ class ReportedProgress:
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "progress.json"
-        self._progress = ProgressReporter(str(directory))
+        self.reporter = ProgressReporter(str(directory))
         self.queries = ActiveQueries()
 
     def start(self, name: str) -> FakeStreamingQuery:
@@ -166,7 +186,7 @@ class ReportedProgress:
 
     def __call__(self) -> dict[str, Any]:
         self.queries.refresh()
-        self._progress.report(*self.queries.snapshot())
+        self.reporter.report(*self.queries.snapshot())
         progress: dict[str, Any] = json.loads(self._file.read_text())
         return progress
 
@@ -215,6 +235,17 @@ def test_trigger_without_data_changes_neither_batch_nor_rate(tmp_path: Path) -> 
     assert query_before["batch_id"] == 4
     query.set_progress(5, rows=0, rate=0.0)
     assert (reported()["batch_id"], reported()["rows_per_second"]) == (5, 100.0), "a batch without rows keeps the rate"
+
+
+def test_rates_are_withdrawn_until_spark_answers_again(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
+    reported.start("q").set_progress(4, rate=100.0)
+    assert reported()["rows_per_second"] == 100.0
+    reported.reporter.withdraw_rates()
+    withdrawn = json.loads((tmp_path / "progress.json").read_text())
+    assert (withdrawn["batch_id"], withdrawn["rows_per_second"]) == (4, None)
+    assert [query["rows_per_second"] for query in withdrawn["queries"]] == [None]
+    assert reported()["rows_per_second"] == 100.0
 
 
 def test_ended_queries_are_reported_until_the_next_start(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_unmodified_script_gets_checkpoints_and_stops_at_a_batch_boundary(
 STOPS = """
 import os, sys, time
 from pyspark.sql import SparkSession
-from holdfast.driver.queries.spark_query import wrap_query
+from holdfast.driver.queries.query_wrapper import wrap_query
 
 spark = SparkSession.builder.getOrCreate()
 rate = spark.readStream.format("rate").option("rowsPerSecond", 100).load()

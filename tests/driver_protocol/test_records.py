@@ -19,7 +19,7 @@ from holdfast.driver_protocol.progress_record import (
     parse_progress,
     parse_query_batches,
 )
-from holdfast.driver_protocol.query_record import StartedQuery, parse_started_queries, started_queries_to_json
+from holdfast.driver_protocol.query_record import BATCH_S_MAX, StartedQuery, parse_started_queries, started_queries_to_json
 
 QUERY = StartedQuery(label="words", location="/c/query-1", name="words", format="parquet", path="/out")
 ENTRY = started_queries_to_json([QUERY])["queries"][0]
@@ -48,6 +48,20 @@ def test_exit_record_without_a_valid_kind_is_none(fields: Any) -> None:
 def test_started_queries_survive_the_round_trip() -> None:
     other = replace(QUERY, label="id-2", location="", name="")
     assert parse_started_queries(started_queries_to_json([QUERY, other])) == [QUERY, other]
+
+
+@pytest.mark.parametrize(
+    ("reported", "batch_s"),
+    [(300, 300.0), (12.5, 12.5), (10**400, BATCH_S_MAX), (-5, 0.0), (float("nan"), 0.0), ("5 minutes", 0.0), (None, 0.0)],
+)
+def test_batch_duration_of_a_started_query_is_bounded(reported: Any, batch_s: float) -> None:
+    (query,) = parse_started_queries({"queries": [{**ENTRY, "batch_s": reported, "note": "two\nlines"}]})
+    assert (query.batch_s, query.note) == (batch_s, "two lines")
+
+
+def test_started_query_of_an_earlier_release_has_neither_batch_duration_nor_note() -> None:
+    earlier = {key: value for key, value in ENTRY.items() if key not in ("batch_s", "note")}
+    assert parse_started_queries({"queries": [earlier]}) == [QUERY]
 
 
 @pytest.mark.parametrize(

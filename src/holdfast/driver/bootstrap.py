@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from holdfast.driver import declarative_pipeline, jvm_prestart
+from holdfast.driver import declarative_pipeline, jvm_prestart, local_connect_server
 from holdfast.driver.after_import import run_after_import
 from holdfast.driver.exit_record_writer import ExitRecordWriter, exit_record_of
 from holdfast.driver.failure_message import SENTENCE_MAX, describe_failure, strip_own_frames
@@ -31,6 +31,7 @@ from holdfast.driver.queries.location_gate import LocationGate
 from holdfast.driver.queries.progress_report import ProgressReporter
 from holdfast.driver.queries.query_registry import StartedQueries
 from holdfast.driver.readiness import Readiness
+from holdfast.driver.server_watch import ServerWatch
 from holdfast.driver.start_refused import find_refusal
 from holdfast.driver.stderr_log import log_line
 from holdfast.driver.stop_request import process_stop_request
@@ -60,14 +61,10 @@ class ScriptDriver:
         self._environment = environment
         self._queries = ActiveQueries()
         self._stop = process_stop_request()
+        progress = ProgressReporter(environment.control_directory)
         self._readiness = Readiness(environment.control_directory, self._queries)
-        self._monitor = MonitorThread(
-            self._queries,
-            self._stop,
-            ProgressReporter(environment.control_directory),
-            self._readiness,
-            on_abandoned=self._on_abandoned,
-        )
+        self._monitor = MonitorThread(self._queries, self._stop, progress, self._readiness, on_abandoned=self._on_abandoned)
+        self._servers = ServerWatch(self._queries, self._monitor, progress, self._end_now)
         self._started_queries = StartedQueries(environment.control_directory)
         self._exit_writer = ExitRecordWriter(environment.control_directory)
         self._prestart = JvmPrestart(environment.control_directory)
@@ -85,7 +82,9 @@ class ScriptDriver:
                 "pyspark.sql.streaming.readwriter": lambda module: self._patch_writers(module, placement),
                 "pyspark.sql.connect.streaming.readwriter": lambda module: self._patch_writers(module, placement),
                 "pyspark.sql.streaming.query": self._patch_queries,
-                "pyspark.sql.connect.streaming.query": lambda module: stop_hooks.record_script_waits(module, self._queries),
+                "pyspark.sql.connect.streaming.query": self._patch_queries,
+                "pyspark.sql.connect.client.core": self._patch_connect_client,
+                "pyspark.sql.connect.session": self._patch_connect_session,
                 "pyspark.java_gateway": self._prestart.patch_gateway,
                 "pyspark.core.context": lambda module: stop_hooks.drain_before_context_stops(module, self._queries, self._stop),
             }
@@ -96,6 +95,7 @@ class ScriptDriver:
             with contextlib.suppress(AttributeError, ValueError, OSError):
                 stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._monitor.start()
+        self._servers.start()
 
     def _prestart_jvm(self) -> None:
         with contextlib.suppress(OSError), open(self._script, "rb") as file:
@@ -108,6 +108,14 @@ class ScriptDriver:
     def _patch_queries(self, module: ModuleType) -> None:
         stop_hooks.report_active_until_batch_ends(module, self._stop)
         stop_hooks.record_script_waits(module, self._queries)
+
+    def _patch_connect_client(self, module: ModuleType) -> None:
+        local_connect_server.find_port(module)
+        self._servers.watch_clients(module)
+
+    def _patch_connect_session(self, module: ModuleType) -> None:
+        local_connect_server.use_free_port(module)
+        stop_hooks.drain_before_session_stops(module, self._queries, self._stop)
 
     def run(self) -> int:
         """Run the script until it and all its queries have ended. Return the exit code."""
@@ -193,6 +201,7 @@ class ScriptDriver:
 
     def _write_exit_record(self) -> None:
         self._prestart.discard()
+        self._servers.finish()
         self._monitor.finish()
         if self._end is None:
             self._end = self._stop_record if self._stop.sent_to_query or self._stop.seen_by_script else FINISHED

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.local_streams import list_active_streams, to_java_query
 from holdfast.driver.stderr_log import log_line
 from holdfast.errors import HoldfastError, Refused
 
@@ -26,7 +27,6 @@ METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 _ERROR = "\nError: "
 _PLAN = " SQLSTATE: "
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]")
-_WRAPPER = "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper"
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
@@ -155,13 +155,11 @@ class _ConnectServer:
         """Return the active streams that earlier calls have not returned, as PySpark queries."""
         from pyspark.sql.streaming.query import StreamingQuery
 
-        if self._spark._jsparkSession.sparkContext().isStopped():
-            return []
-        streams = self._spark._jsparkSession.sharedState().activeStreamingQueries().values()
+        streams = list_active_streams(self._spark)
         with self._lock:
-            fresh = {run: stream for stream in list(streams) if (run := str(stream.runId())) not in self._reported_runs}
+            fresh = {run: stream for run, stream in streams.items() if run not in self._reported_runs}
             self._reported_runs |= fresh.keys()
-        return [StreamingQuery(_java_class(self._spark, _WRAPPER)(stream)) for stream in fresh.values()]
+        return [StreamingQuery(to_java_query(self._spark, stream)) for stream in fresh.values()]
 
 
 def _persistent_catalog(conf: Any, checkpoint: str) -> dict[str, str]:

@@ -48,7 +48,7 @@ def describe_failure(error: BaseException, script: str) -> Failure:
     try:
         status = _java_status(error)
         if status:
-            reason = _single_line(f"the JVM {_exit_phrase(status)}, then {kind}: {_error_text(error)}")
+            reason = _single_line(f"the JVM {exit_phrase(status)}, then {kind}: {_error_text(error)}")
             return Failure(reason, "", kind, status)
         text = _error_text(error)
         condition = _error_condition(error, text)
@@ -188,7 +188,8 @@ def _java_status(error: BaseException) -> int | None:
     return status
 
 
-def _exit_phrase(status: int) -> str:
+def exit_phrase(status: int) -> str:
+    """Return the end of a process in words, for example `was killed by SIGKILL`. The status of a signal is negative."""
     if status >= 0:
         return f"ended with exit code {status}"
     with contextlib.suppress(ValueError):

@@ -39,11 +39,17 @@ class MonitorThread:
         self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
         self._finished = threading.Event()
         self._reported_at = 0.0
+        self._answered_at = time.monotonic()
         self._logged_errors: set[str] = set()
         self._stop_announced = False
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since Spark last answered all questions of a report. Grows while a call to a dead server is retried."""
+        return time.monotonic() - self._answered_at
 
     def finish(self) -> None:
         """Report once more and end the thread. Waits at most FINISH_TIMEOUT_S, so that a hanging JVM does not block."""
@@ -67,6 +73,7 @@ class MonitorThread:
                 self._reported_at = time.monotonic()
                 self._queries.refresh()
                 self._progress.report(*self._queries.snapshot())
+                self._answered_at = time.monotonic()
                 if (reason := self._master.check()) is not None:
                     self._on_abandoned(reason)
             if self._stop.requested and not self._finished.is_set():
@@ -82,7 +89,7 @@ class MonitorThread:
             log_line("stop requested: each query ends after its current batch")
         live = self._queries.refresh()
         for query in live:
-            query.request_stop()
+            query.request_stop(urgent=self._stop.urgent)
             self._stop.sent_to_query = True
             self._stop.interrupted_batch = self._stop.interrupted_batch or query.stopped_abruptly
         for query in live:

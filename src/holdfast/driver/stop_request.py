@@ -12,6 +12,8 @@ class StopRequest:
     def __init__(self, control: str) -> None:
         self._control_directory = control
         self._requested = False
+        self.urgent = False
+        """True if queries must stop at once, also within a batch, because the process is about to be killed."""
         self.sent_to_query = False
         """True once at least one query has received the request."""
         self.interrupted_batch = False

@@ -23,10 +23,16 @@ class TerminationHandler:
         os.register_at_fork(before=self._block_sigterm, after_in_parent=self._unblock, after_in_child=self._reset_in_child)
 
     def _handle_sigterm(self, signum: int, frame: FrameType | None) -> None:
-        """Request a stop on the first SIGTERM if queries are running. Otherwise end the process as without a handler."""
+        """Request a stop on the first SIGTERM if queries are running. Otherwise end the process as without a handler.
+
+        If a stop was requested before, queries that would outlive the process are stopped at once instead.
+        """
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if self._queries.live and not self._stop.requested:
+        live = self._queries.live
+        if live and not self._stop.requested:
             self._stop.request()
+        elif any(query.outlives_driver for query in live):
+            self._stop.urgent = True
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -10,6 +10,8 @@ TEXT_MAX = 3000
 
 EXECUTORS_UNAVAILABLE = "HOLDFAST_FORSAKEN"
 """Condition: the Spark cluster will never again give this driver executors."""
+CONNECT_SERVER_LOST = "HOLDFAST_CONNECT_SERVER_LOST"
+"""Condition: the Spark Connect server outside of this driver is unreachable."""
 NODE_LACKS_DEPENDENCY = "HOLDFAST_NOT_HERE"
 """Condition: the node lacks something that another node has, or that this node may have later."""
 KAFKA_UNAVAILABLE = "HOLDFAST_KAFKA_AWAY"

@@ -19,6 +19,7 @@ from holdfast.runner.lease import AttemptAssignment, LeaseHolder, LeaseLost, Tak
 from holdfast.runner.lease_session import LeaseSession, includes
 from holdfast.runner.stop_escalation import StopEscalation
 from holdfast.runner.timeouts import DEFAULT_TIMEOUTS, AttemptTimeouts
+from holdfast.runner.trial import Trial
 from holdfast.wakeup import Wakeup
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import ClientFactory, ConnectionState, NoNode
@@ -59,8 +60,7 @@ class Runner:
         self._uses_promises = False
         self._stop = StopEscalation(driver, clock, timeouts, log)
         self._killed = False
-        self._started_at = clock.boottime()
-        self._proven = False
+        self._trial = Trial(driver, clock, on_trial=assignment.on_trial)
         self._nodes = FailsafeNodes(paths)
 
     async def run(self) -> Outcome | None:
@@ -137,7 +137,7 @@ class Runner:
 
     async def _release_lease(self, outcome: Outcome) -> None:
         await self._session.release(
-            outcome, self._driver.progress(), proven=self._proven, timeout_s=self._timeouts.release_timeout_s
+            outcome, self._driver.progress(), proven=self._trial.proven, timeout_s=self._timeouts.release_timeout_s
         )
 
     # Supervision of the driver
@@ -199,7 +199,7 @@ class Runner:
             driver_pid=self._driver.driver_pid,
             progress=self._driver.progress(),
             failsafe=self._choose_failsafe_set(),
-            proven=self._proven,
+            proven=self._trial.proven,
             note=self._driver.note,
             isolation=self._driver.isolation,
             starting=not self._driver.is_ready,
@@ -222,15 +222,9 @@ class Runner:
 
     def _check_first_batch(self, taken: TakenLease) -> None:
         """Record the first batch. Kill a version on trial that has none within its trial period: the leader rolls it back."""
-        if self._proven:
-            return
-        progress = self._driver.progress()
-        if progress is not None and progress.batch_id is not None:
-            self._proven = True
-        elif not self._assignment.on_trial:
-            return
-        elif self._clock.boottime() - self._started_at >= taken.trial_timeout_s and not self._stop.requested:
-            self._kill_driver(Ending.FAILED, f"it completed no batch within {taken.trial_timeout_s:.0f} s")
+        failure = self._trial.find_failure(taken.trial_timeout_s)
+        if failure is not None and not self._stop.requested:
+            self._kill_driver(Ending.FAILED, failure)
 
     def _kill_driver(self, ending: Ending, reason: str) -> None:
         if not self._killed:

@@ -45,6 +45,10 @@ class DriverExecution(Protocol):
     def note(self) -> str:
         """Sentence for operators about the start or a current problem; empty if there is nothing to report."""
 
+    @property
+    def batch_s(self) -> float:
+        """Seconds that a batch lasts because of its trigger, for example in real-time mode; 0 if it ends with its work."""
+
     def progress(self) -> Progress | None: ...
 
     def save_session(self, session: SessionId) -> None:

@@ -13,6 +13,8 @@ class StopEscalation:
         self._timeouts = timeouts
         self._log = log
         self._requested_at: float | None = None
+        self._batch_s = 0.0
+        """Time that the current batch may need to reach its end: the duration that its trigger demands."""
         self._sigterm_sent = False
 
     @property
@@ -24,6 +26,7 @@ class StopEscalation:
         if self._requested_at is None:
             self._log.info("stop requested", command=command)
             self._requested_at = self._clock.boottime()
+            self._batch_s = self._driver.batch_s
             self._driver.request_stop()
 
     def escalate(self) -> bool:
@@ -31,8 +34,9 @@ class StopEscalation:
         if self._requested_at is None:
             return False
         waited_s = self._clock.boottime() - self._requested_at
-        if waited_s >= self._timeouts.stop_timeout_s and not self._sigterm_sent:
+        stop_timeout_s = self._timeouts.stop_timeout_s + self._batch_s
+        if waited_s >= stop_timeout_s and not self._sigterm_sent:
             self._sigterm_sent = True
             self._log.warning("driver did not stop, sending SIGTERM", waited_s=round(waited_s))
             self._driver.send_sigterm()
-        return waited_s >= self._timeouts.stop_timeout_s + self._timeouts.sigterm_timeout_s
+        return waited_s >= stop_timeout_s + self._timeouts.sigterm_timeout_s

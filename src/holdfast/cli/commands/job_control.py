@@ -62,7 +62,8 @@ def stop(
 ) -> None:
     """Stop a job after its current batch; 'resume' continues it.
 
-    A job whose batch takes longer than the setting timing.stop_s is killed; that batch then runs again.
+    A job whose batch takes longer than the setting timing.stop_s is killed; that batch then runs again. The duration of a
+    real-time batch is added to the limit.
     """
     cluster = connect_cluster(directory, connect, cluster_name)
     result = cluster.stop(job)

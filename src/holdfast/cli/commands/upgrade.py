@@ -32,7 +32,8 @@ from holdfast.model.duration import parse_duration
     metavar="DURATION",
     default="5m",
     show_default=True,
-    help="Time for the first batch. If it is not committed by then, the previous version is started again.",
+    help="Time for the first batch, in addition to the duration of a real-time batch. If it is not committed by then, the "
+    "previous version is started again.",
 )
 @click.option("--wait", "waits", is_flag=True, help="Wait until the first batch is committed or the previous version is back.")
 @json_option

@@ -1,43 +1,21 @@
-"""Kafka sources of a query, numbered as in Spark's checkpoint."""
+"""Kafka sources of a query, in the form that the Kafka monitor reads."""
 
 from typing import Any
+
+from holdfast.driver.queries.streaming_sources import StreamingSource, list_streaming_sources
 
 KAFKA = "kafka"
 PROVIDER = "org.apache.spark.sql.kafka010"
 
 
 def list_kafka_sources(writer: Any) -> list[dict[str, Any]]:
-    """Return number, folder and options of each Kafka source. Empty for Spark Connect, whose plan is not accessible.
-
-    `number` is the line of the source in each offsets file; `folder` is its folder in `sources`. A source that is used twice
-    has two lines and one folder.
-    """
-    frame = getattr(getattr(writer, "_df", None), "_jdf", None)
-    if frame is None:
-        return []
-    sources: list[dict[str, Any]] = []
-    folders: list[Any] = []
-    for number, leaf in enumerate(_streaming_leaves(frame.queryExecution().analyzed())):
-        folder = next((index for index, other in enumerate(folders) if leaf.equals(other)), len(folders))
-        if folder == len(folders):
-            folders.append(leaf)
-        if _is_kafka(leaf):
-            sources.append({"number": number, "folder": folder, "options": _options(leaf)})
-    return sources
+    """Return number, folder, options and name of each Kafka source."""
+    return [
+        {"number": source.number, "folder": source.folder, "options": source.options, "name": source.name}
+        for source in list_streaming_sources(writer)
+        if _is_kafka(source)
+    ]
 
 
-def _streaming_leaves(plan: Any) -> list[Any]:
-    """Return the streaming leaves of the plan from left to right, the order in which Spark numbers them."""
-    leaves = plan.collectLeaves()
-    every_leaf = (leaves.apply(index) for index in range(leaves.size()))
-    return [leaf for leaf in every_leaf if leaf.isStreaming()]
-
-
-def _is_kafka(leaf: Any) -> bool:
-    if not leaf.getClass().getSimpleName().startswith("StreamingRelationV2"):
-        return False
-    return str(leaf.sourceName()).lower() == KAFKA or PROVIDER in str(leaf.table().getClass().getName())
-
-
-def _options(leaf: Any) -> dict[str, str]:
-    return {str(key): str(value) for key, value in dict(leaf.extraOptions().asCaseSensitiveMap()).items()}
+def _is_kafka(source: StreamingSource) -> bool:
+    return source.format == KAFKA or source.format.startswith(PROVIDER) or PROVIDER in source.implementation

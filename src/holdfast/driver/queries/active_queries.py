@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from holdfast.driver.queries.spark_query import SparkQuery, wrap_query
+from holdfast.driver.queries.query_wrapper import wrap_query
+from holdfast.driver.queries.spark_query import SparkQuery
+from holdfast.driver.queries.triggers import MICRO_BATCH, Trigger
 from holdfast.driver.stderr_log import log_line
 
 WAIT_S = 0.25
@@ -31,12 +33,13 @@ class ActiveQueries:
         self.discover: Callable[[], list[Any]] = list
         """Callback that returns queries started outside of Python since its last call."""
 
-    def add(self, query: Any) -> None:
-        wrapped = wrap_query(query)
+    def add(self, query: Any, trigger: Trigger = MICRO_BATCH) -> SparkQuery:
+        wrapped = wrap_query(query, trigger)
         with self._lock:
             wrapped.number = self._started = self._started + 1
             self._live.append(wrapped)
             self._ended.clear()
+        return wrapped
 
     @property
     def any_started(self) -> bool:

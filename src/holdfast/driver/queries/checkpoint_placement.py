@@ -14,14 +14,17 @@ from typing import Any
 
 from holdfast.driver.kafka.gate import KafkaGate
 from holdfast.driver.queries.active_queries import ActiveQueries
+from holdfast.driver.queries.local_streams import find_local_session
 from holdfast.driver.queries.location_gate import LocationGate
+from holdfast.driver.queries.query_limits import create_temporary_checkpoint, describe_limits, needs_temporary_checkpoint
 from holdfast.driver.queries.query_registry import StartedQueries
+from holdfast.driver.queries.streaming_sources import StreamingSource, list_streaming_sources
+from holdfast.driver.queries.writer_options import WriterOptions, record_writer_options, writer_options
 from holdfast.driver.stderr_log import log_line
 from holdfast.errors import Refused
 
 CHECKPOINT_ROOT_CONF = "spark.sql.streaming.checkpointLocation"
 DEFAULT_FORMAT = "spark.sql.sources.default"
-_LOCATION_OPTION = "checkpointlocation"
 _SAFE_NAME = re.compile(r"(?!\.|_holdfast|query-\d+$)[\w.=-]{1,100}")
 
 
@@ -44,6 +47,9 @@ class CheckpointPlacement:
 
     def is_root(self, location: str) -> bool:
         return location.rstrip("/") == self._root
+
+    def contains(self, location: str) -> bool:
+        return location.startswith(f"{self._root}/")
 
     def location_for_name(self, name: str) -> str:
         return f"{self._root}/{checkpoint_directory_name(name)}"
@@ -71,30 +77,6 @@ class CheckpointPlacement:
                 self._unnamed -= 1
 
 
-class _WriterOptions:
-    """Options that the script has set on a DataStreamWriter, which offers no way to read them."""
-
-    def __init__(self) -> None:
-        self.location: str | None = None
-        self.path: str | None = None
-        self.name: str | None = None
-        self.format: str | None = None
-        self.mode: str | None = None
-
-    def record_options(self, options: dict[str, Any]) -> None:
-        for key, value in options.items():
-            if key.lower() == _LOCATION_OPTION and value is not None:
-                self.location = str(value)
-            elif key.lower() == "path" and value is not None:
-                self.path = str(value)
-
-
-def _writer_options(writer: Any) -> _WriterOptions:
-    """Return the options recorded for this writer."""
-    options: _WriterOptions = writer.__dict__.setdefault("_holdfast_notes", _WriterOptions())
-    return options
-
-
 class StartGates:
     """Checks that a query passes before it starts: first its checkpoint location is claimed, then its Kafka offsets pass."""
 
@@ -102,10 +84,10 @@ class StartGates:
         self._location_gate = location_gate
         self._kafka_gate = kafka_gate
 
-    def wait_for_permission(self, writer: Any, location: str | None, name: str) -> None:
+    def wait_for_permission(self, writer: Any, location: str | None, name: str, *, temporary: bool) -> None:
         """Block until the query may start. Raises StartRefused, or SystemExit if the job is asked to stop meanwhile."""
-        label = f"'{name}'" if name else "without a name"
-        used = location or _configured_location(writer, name)
+        label = _label(name)
+        used = None if temporary else location or _configured_location(writer, name)
         self._location_gate.wait_for_permission(used, label, default_filesystem=_default_filesystem(writer) if used else "")
         self._kafka_gate.wait_for_permission(writer, location, label)
 
@@ -117,9 +99,11 @@ def _configured_location(writer: Any, name: str) -> str | None:
 
 
 def _default_filesystem(writer: Any) -> str:
-    """Return Hadoop's `fs.defaultFS`, or an empty string for Spark Connect, whose JVM is out of reach."""
-    context = getattr(_session(writer), "_jsc", None)
-    return str(context.hadoopConfiguration().get("fs.defaultFS") or "") if context is not None else ""
+    """Return Hadoop's `fs.defaultFS`, or an empty string for a separate Spark Connect server, whose JVM is out of reach."""
+    session = _session(writer)
+    if not hasattr(session, "_jsc"):
+        session = find_local_session()
+    return str(session._jsc.hadoopConfiguration().get("fs.defaultFS") or "") if session is not None else ""
 
 
 def patch_writer(
@@ -132,28 +116,9 @@ def patch_writer(
     """Patch the DataStreamWriter of classic Spark or of Connect. Without a placement, only record started queries."""
     writer = module.DataStreamWriter
     set_option = writer.option
-    _record_calls(writer, "option", lambda options, arguments: options.record_options({arguments["key"]: arguments["value"]}))
-    _record_calls(writer, "options", lambda options, arguments: options.record_options(arguments.get("options", {})))
-    _record_calls(writer, "queryName", lambda options, arguments: setattr(options, "name", arguments["queryName"]))
-    _record_calls(writer, "format", lambda options, arguments: setattr(options, "format", arguments["source"]))
-    _record_calls(writer, "outputMode", lambda options, arguments: setattr(options, "mode", arguments["outputMode"]))
-    for name in ("foreach", "foreachBatch"):
-        _record_calls(writer, name, lambda options, arguments, name=name: setattr(options, "format", name))  # type: ignore[misc]
+    record_writer_options(writer)
     for name in ("start", "toTable"):
         setattr(writer, name, _wrap_start(getattr(writer, name), set_option, placement, queries, started, gates))
-
-
-def _record_calls(writer: Any, name: str, record: Callable[[_WriterOptions, dict[str, Any]], None]) -> None:
-    method = getattr(writer, name)
-    signature = inspect.signature(method)
-
-    @functools.wraps(method)
-    def recording(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = method(self, *args, **kwargs)
-        record(_writer_options(self), signature.bind(self, *args, **kwargs).arguments)
-        return result
-
-    setattr(writer, name, recording)
 
 
 def _wrap_start(
@@ -169,28 +134,56 @@ def _wrap_start(
     @functools.wraps(method)
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
         arguments = signature.bind(self, *args, **kwargs).arguments
-        location = _choose_location(self, arguments, placement) if placement is not None else None
+        options = writer_options(self)
+        options.record_options(arguments.get("options", {}))
+        sources = _list_sources(self)
+        location = _choose_location(self, arguments, placement, sources) if placement is not None else None
         if location is not None:
             set_option(self, "checkpointLocation", location)
-        options = _writer_options(self)
+        temporary = placement is not None and location is not None and not placement.contains(location)
         name = arguments.get("queryName") or options.name or ""
         try:
-            gates.wait_for_permission(self, location or options.location, name)
+            gates.wait_for_permission(self, location or options.location, name, temporary=temporary)
             query = method(self, *args, **kwargs)
         except BaseException:
             if placement is not None and location is not None:
                 placement.release(location)
             raise
-        queries.add(query)
-        started.record(query, location or options.location, *_describe_sink(self, arguments, options))
+        limits = describe_limits(
+            _label(name),
+            sources,
+            options.trigger,
+            temporary_checkpoint=temporary,
+            asynchronous=options.asynchronous,
+            outlives_driver=queries.add(query, options.trigger).outlives_driver,
+        )
+        for limit in limits:
+            log_line(limit)
+        lasting = None if temporary else location or options.location
+        sink = _describe_sink(self, arguments, options)
+        started.record(query, lasting, *sink, trigger=options.trigger, note="; ".join(limits))
         return query
 
     return start
 
 
-def _choose_location(writer: Any, arguments: dict[str, Any], placement: CheckpointPlacement) -> str | None:
-    options = _writer_options(writer)
-    options.record_options(arguments.get("options", {}))
+def _label(name: str) -> str:
+    return f"'{name}'" if name else "without a name"
+
+
+def _list_sources(writer: Any) -> list[StreamingSource]:
+    """Return the streaming sources, or none if Spark does not tell them: their limits are then unknown."""
+    try:
+        return list_streaming_sources(writer)
+    except Exception as error:  # noqa: BLE001 py4j and Connect raise various errors
+        log_line(f"the sources of a query are unknown ({type(error).__name__})")
+        return []
+
+
+def _choose_location(
+    writer: Any, arguments: dict[str, Any], placement: CheckpointPlacement, sources: list[StreamingSource]
+) -> str | None:
+    options = writer_options(writer)
     if options.location is not None:
         return None
     name = arguments.get("queryName") or options.name
@@ -199,6 +192,8 @@ def _choose_location(writer: Any, arguments: dict[str, Any], placement: Checkpoi
     if format.lower() == "memory" and mode.lower() != "complete":
         return None  # a memory table is lost with the process, and Spark refuses to continue its checkpoint
     _log_ignored_setting(writer, placement)
+    if needs_temporary_checkpoint(writer, sources):
+        return create_temporary_checkpoint()
     if name:
         location = placement.location_for_name(name)
         log_line(f"the query '{name}' uses the checkpoint {location}")
@@ -210,7 +205,7 @@ def _choose_location(writer: Any, arguments: dict[str, Any], placement: Checkpoi
     return location
 
 
-def _describe_sink(writer: Any, arguments: dict[str, Any], options: _WriterOptions) -> tuple[str, str]:
+def _describe_sink(writer: Any, arguments: dict[str, Any], options: WriterOptions) -> tuple[str, str]:
     """Return the output format, and the path or an empty string."""
     if "tableName" in arguments:
         return "table", ""

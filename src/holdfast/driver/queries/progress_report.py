@@ -1,6 +1,7 @@
 """Progress of the queries, for the runner."""
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.driver.queries.spark_query import SparkQuery
@@ -28,6 +29,7 @@ class ProgressReporter:
         self._directory = directory
         self._progress_by_query: dict[SparkQuery, _QueryProgress] = {}
         self._written: ProgressRecord | None = None
+        self._lock = threading.Lock()
 
     def report(self, live: list[SparkQuery], ended: list[SparkQuery]) -> None:
         """Write the progress of active queries and of recently ended ones, both in order of start."""
@@ -44,10 +46,20 @@ class ProgressReporter:
             offset_queries=tuple(report.name for report in reports for _ in report.offsets),
             queries=tuple(QueryProgress(report.name, report.batch_id, report.rows_per_second) for report in reports),
         )
-        if summary != self._written:
-            limited = limit_progress_size(summary, FILE_BYTES_MAX)
-            write_control_file(self._directory, PROGRESS_FILE, limited.to_json())
-            self._written = summary
+        self._write(summary)
+
+    def withdraw_rates(self) -> None:
+        """Remove the rates from the file, because Spark has not answered for some time. The next report restores them."""
+        if (written := self._written) is not None:
+            queries = tuple(replace(query, rows_per_second=None) for query in written.queries)
+            self._write(replace(written, rows_per_second=None, queries=queries))
+
+    def _write(self, summary: ProgressRecord) -> None:
+        with self._lock:
+            if summary != self._written:
+                limited = limit_progress_size(summary, FILE_BYTES_MAX)
+                write_control_file(self._directory, PROGRESS_FILE, limited.to_json())
+                self._written = summary
 
     def _query_progress(self, query: SparkQuery, *, ended: bool) -> _QueryProgress:
         report = self._progress_by_query.get(query) or _QueryProgress(query.label)

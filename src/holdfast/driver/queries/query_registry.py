@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+from holdfast.driver.queries.triggers import MICRO_BATCH, Trigger
 from holdfast.driver_protocol.control_files import STARTED_QUERIES_FILE, write_control_file
 from holdfast.driver_protocol.query_record import QUERIES_MAX, StartedQuery, started_queries_to_json
 
@@ -13,14 +14,18 @@ class StartedQueries:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._queries: dict[str, StartedQuery] = {}
+        self._queries: dict[tuple[str, str], StartedQuery] = {}
 
-    def record(self, query: Any, location: str | None, format: str, path: str) -> None:
+    def record(
+        self, query: Any, location: str | None, format: str, path: str, *, trigger: Trigger = MICRO_BATCH, note: str = ""
+    ) -> None:
         """Record a started query. An empty location means that a later attempt cannot continue the query."""
         name = str(query.name or "")
-        entry = StartedQuery(label=name or str(query.id), location=location or "", name=name, format=format, path=path)
+        label = name or str(query.id)
+        entry = StartedQuery(label, location or "", name, format, path, batch_s=trigger.batch_s, note=note)
+        key = (entry.location, "" if entry.location else label)
         with self._lock:
-            self._queries.pop(entry.location, None)
-            self._queries[entry.location] = entry
+            self._queries.pop(key, None)
+            self._queries[key] = entry
             newest = list(self._queries.values())[-QUERIES_MAX:]
             write_control_file(self._directory, STARTED_QUERIES_FILE, started_queries_to_json(newest))

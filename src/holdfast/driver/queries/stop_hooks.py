@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.driver.queries.active_queries import ActiveQueries
-from holdfast.driver.queries.spark_query import wrap_query
+from holdfast.driver.queries.query_wrapper import wrap_query
 from holdfast.driver.stop_request import StopRequest
 
 
@@ -22,14 +22,16 @@ def record_script_waits(module: ModuleType, queries: ActiveQueries) -> None:
 
 
 def report_active_until_batch_ends(module: ModuleType, stop: StopRequest) -> None:
-    """Patch `isActive` and `awaitTermination` to count a stopping query as active until its last batch has ended.
+    """Patch `isActive` and `awaitTermination`, of classic Spark or of Connect, to count a stopping query as active.
 
-    Spark reports a stream as inactive immediately after a stop request. A script that polls would end within the last batch.
+    Spark reports a stream as inactive immediately after a stop request, and not only after its last batch. A script that polls
+    would end within that batch.
     """
     owner = module.StreamingQuery
     original_is_active = owner.isActive.fget
     original_await = owner.awaitTermination
 
+    @functools.wraps(original_is_active)
     def is_active(self: Any) -> bool:
         return bool(original_is_active(self)) or (stop.requested and not wrap_query(self).has_ended())
 
@@ -53,7 +55,16 @@ def drain_before_context_stops(module: ModuleType, queries: ActiveQueries, stop:
 
     Many scripts stop Spark when the first of their queries has ended, which would interrupt the batches of the others.
     """
-    original_stop = module.SparkContext.stop
+    _drain_before_stop(module.SparkContext, queries, stop)
+
+
+def drain_before_session_stops(module: ModuleType, queries: ActiveQueries, stop: StopRequest) -> None:
+    """Patch `stop` of Connect's SparkSession, which stops all queries of the session, in the same way."""
+    _drain_before_stop(module.SparkSession, queries, stop)
+
+
+def _drain_before_stop(owner: Any, queries: ActiveQueries, stop: StopRequest) -> None:
+    original_stop = owner.stop
 
     @functools.wraps(original_stop)
     def stop_spark(self: Any) -> None:
@@ -61,7 +72,7 @@ def drain_before_context_stops(module: ModuleType, queries: ActiveQueries, stop:
             queries.drain()
         original_stop(self)
 
-    module.SparkContext.stop = stop_spark
+    owner.stop = stop_spark
 
 
 def _record_wait(method: Callable[..., Any], queries: ActiveQueries) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, count, explode, split, sum, udf, window
 
-from holdfast.driver.queries import spark_query as supervised
+from holdfast.driver.queries import query_wrapper as supervised
 from holdfast.runner.cds.archive import AT_ONCE_OPTION, CLASS_PATH_FILE
 from holdfast.runner.cds.low_priority import lower_priority
 

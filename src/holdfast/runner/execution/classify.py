@@ -10,6 +10,7 @@ import signal
 
 from holdfast.driver_protocol.exit_record import (
     CHECKPOINT_CLAIMED,
+    CONNECT_SERVER_LOST,
     EXECUTORS_UNAVAILABLE,
     FINISHED,
     KAFKA_UNAVAILABLE,
@@ -99,7 +100,7 @@ def _classify_failure(record: ExitRecord, output_tail: str, *, kernel_killed_for
     reason = record.reason or "the script failed without a reason in its exit record"
     if record.started is False or (record.started is None and record.exception in SYNTAX_ERRORS):
         return _outcome(Ending.UNSTARTABLE, reason)
-    if record.condition in (EXECUTORS_UNAVAILABLE, NODE_LACKS_DEPENDENCY, KAFKA_UNAVAILABLE):
+    if record.condition in (EXECUTORS_UNAVAILABLE, CONNECT_SERVER_LOST, NODE_LACKS_DEPENDENCY, KAFKA_UNAVAILABLE):
         return _outcome(Ending.LOST, reason)
     if record.condition == CHECKPOINT_CLAIMED:
         return _outcome(Ending.CHECKPOINT_CONFLICT, reason)

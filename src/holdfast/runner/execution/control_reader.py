@@ -16,7 +16,7 @@ from holdfast.driver_protocol.exit_record import ExitRecord, parse_exit_record
 from holdfast.driver_protocol.kafka_status import KafkaStatus, parse_kafka_status
 from holdfast.driver_protocol.location_claim import ClaimRequest, parse_claim_requests
 from holdfast.driver_protocol.progress_record import parse_progress, parse_query_batches
-from holdfast.driver_protocol.query_record import StartedQuery, parse_started_queries
+from holdfast.driver_protocol.query_record import NOTE_MAX, StartedQuery, parse_started_queries
 from holdfast.model.job import Progress
 
 
@@ -35,6 +35,14 @@ class ControlReader:
 
     def started_queries(self) -> list[StartedQuery]:
         return parse_started_queries(read_control_file(self.directory, STARTED_QUERIES_FILE) or {})
+
+    def batch_s(self) -> float:
+        """Return the longest duration, in seconds, that a batch of a started query lasts because of its trigger."""
+        return max((query.batch_s for query in self.started_queries()), default=0.0)
+
+    def query_note(self) -> str:
+        """Return the driver's sentences for operators about its queries, or an empty string."""
+        return "; ".join(dict.fromkeys(query.note for query in self.started_queries() if query.note))[:NOTE_MAX]
 
     def claim_requests(self) -> list[ClaimRequest]:
         return parse_claim_requests(read_control_file(self.directory, CLAIM_REQUESTS_FILE) or {})

@@ -262,7 +262,11 @@ class LocalDriverExecution:
     @property
     def note(self) -> str:
         checkpoint_note = self._checkpoint.note if self._checkpoint is not None else ""
-        return "; ".join(filter(None, (checkpoint_note, self._control.kafka_note())))
+        return "; ".join(filter(None, (checkpoint_note, self._control.query_note(), self._control.kafka_note())))
+
+    @property
+    def batch_s(self) -> float:
+        return self._control.batch_s()
 
     def progress(self) -> Progress | None:
         return self._control.progress()

@@ -57,6 +57,7 @@ class SimDriverExecution:
         self.driver_pid: int | None = None
         self.isolation = ""
         self.note = ""
+        self.batch_s = 0.0
 
     async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
         try:
