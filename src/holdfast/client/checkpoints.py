@@ -1,0 +1,36 @@
+"""Verdicts on checkpoints at any location, without a cluster and without Spark."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.checkpoint import Finding, Query, judge_query
+from holdfast.storage import Checkpoints
+
+WHOLE, DAMAGED, UNKNOWN = "whole", "damaged", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReport:
+    """Verdict on the checkpoint of one streaming query."""
+
+    location: str
+    """Path or URI of the query's checkpoint."""
+    verdict: str
+    """`whole`, `damaged` or `unknown`."""
+    findings: tuple[Finding, ...]
+    query: Query
+
+
+def judge_location(location: str) -> list[CheckpointReport]:
+    """Judge each checkpoint at or below a location. Return an empty list if there is none.
+
+    Raises Unavailable, and Refused for an invalid location.
+    """
+    root = location if ":/" in location else str(Path(location).absolute())
+    return [_report(root, query) for query in Checkpoints(root).examine_queries()]
+
+
+def _report(root: str, query: Query) -> CheckpointReport:
+    damaged = bool(judge_query(query, None, None).problems)
+    place = f"{root.rstrip('/')}/{query.place}".rstrip("/")
+    return CheckpointReport(place, DAMAGED if damaged else WHOLE, query.findings, query)
