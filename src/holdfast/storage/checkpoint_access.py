@@ -26,6 +26,10 @@ class Checkpoints:
         """Return the queries whose checkpoint is at the root or one folder below it, with their damage. Raises Unavailable."""
         return [decode_record(Query, fields) for fields in self._call(CheckpointExaminer.examine)]
 
+    def judge_queries(self) -> list[Query]:
+        """Return the queries at any depth, examined thoroughly. A file that cannot be read is a finding. Raises Unavailable."""
+        return [decode_record(Query, fields) for fields in self._call(CheckpointExaminer.judge)]
+
     def read_position(self) -> QueryPosition | None:
         """Return the position of the query whose checkpoint is at the root, or None if there is none. Raises Unavailable."""
         fields = self._call(CheckpointExaminer.read_position)
@@ -38,6 +42,11 @@ class Checkpoints:
     def set_aside(self, query: Query, batch: int, attempt: int) -> str:
         """Move the truncated offsets of a batch out of the query's checkpoint, without deleting them. Return the new path."""
         return str(self._call(CheckpointExaminer.set_aside, place=query.place, batch=batch, attempt=attempt))
+
+    def set_leftovers_aside(self, query: Query, paths: tuple[str, ...], attempt: int) -> str:
+        """Move temporary files of a batch that was never planned, without deleting them. Return their new folder."""
+        operation = CheckpointExaminer.set_leftovers_aside
+        return str(self._call(operation, place=query.place, paths=list(paths), attempt=attempt))
 
 
 def remove_deleted_checkpoint(

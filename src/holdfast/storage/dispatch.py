@@ -53,11 +53,13 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         LocationClaimBook.describe_claim,
         LocationClaimBook.write_location_outcome,
         CheckpointExaminer.examine,
+        CheckpointExaminer.judge,
         CheckpointExaminer.examine_sink,
         CheckpointExaminer.read_position,
         CheckpointExaminer.rewrite_files,
         CheckpointExaminer.set_aside,
         CheckpointRemover.remove_owned,
+        CheckpointExaminer.set_leftovers_aside,
     )
 }
 """Operations that a subprocess accepts, by qualified name."""
