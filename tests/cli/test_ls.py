@@ -29,6 +29,7 @@ KEYS = [
     "node",
     "driver_pid",
     "isolation",
+    "spark",
     "progress",
     "submitted_at",
     "desired",
@@ -55,6 +56,7 @@ def test_running_job_has_the_documented_json_keys(cluster: PreparedCluster) -> N
         "node": "n1",
         "driver_pid": 12,
         "isolation": "namespace",
+        "spark": None,
         "progress": {"batch_id": 7, "rows_per_second": 12.5, "offsets": [{"t": {"0": 5}}, "not JSON", "NaN"], "lag": []},
         "desired": "run",
     }

@@ -202,6 +202,7 @@ class Runner:
             proven=self._proven,
             note=self._driver.note,
             isolation=self._driver.isolation,
+            application=self._driver.application,
         )
         if committed:
             self._confirm(sent_at)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from holdfast.model.identifiers import NodeId
-from holdfast.model.job import Outcome, Progress, Report, Spec
+from holdfast.model.job import Outcome, Progress, Report, SparkApplication, Spec
 from holdfast.zk.session.client import SessionId
 
 
@@ -32,6 +32,9 @@ class DriverExecution(Protocol):
     @property
     def isolation(self) -> str:
         """Isolation level of the driver; empty before its start."""
+
+    @property
+    def application(self) -> SparkApplication | None: ...
 
     @property
     def note(self) -> str:

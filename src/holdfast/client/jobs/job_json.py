@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.client.jobs.listing import JobEvent
 from holdfast.client.timestamps import iso
+from holdfast.model.job import SparkApplication
 from holdfast.zk.records.stored_job import StoredJob
 
 UNKNOWN = "?"
@@ -23,6 +24,7 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         "node": job.node,
         "driver_pid": job.lease.driver_pid if job.lease is not None else None,
         "isolation": (job.lease.isolation or None) if job.lease is not None else None,
+        "spark": application_as_json(job.lease.application if job.lease is not None else None),
         "progress": {
             "batch_id": progress.batch_id,
             "rows_per_second": _finite(progress.rows_per_second),
@@ -31,6 +33,20 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         },
         "submitted_at": iso(job.submitted_ms / 1000 if job.submitted_ms is not None else None),
         "desired": job.desired_record.desired if job.desired_record is not None else None,
+    }
+
+
+def application_as_json(application: SparkApplication | None) -> dict[str, Any] | None:
+    """Return the application on a Spark cluster with its executors; None for a local master and without a live attempt."""
+    if application is None:
+        return None
+    return {
+        "application": application.id,
+        "state": application.state or None,
+        "executors": application.executors,
+        "executors_lost": application.lost,
+        "executors_decommissioned": application.decommissioned,
+        "last_loss": application.last_loss or None,
     }
 
 

@@ -22,6 +22,7 @@ from holdfast.runner.attempt_layout import (
 from holdfast.runner.cds.archive import ArchiveDirectory, java_options
 from holdfast.runner.execution.pipeline_archive import unpack_pipeline
 from holdfast.runner.lease import AttemptAssignment
+from holdfast.runner.yarn.yarn_settings import yarn_conf
 from holdfast.storage import Storage, spark_checkpoint_uri, spark_conf
 
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
@@ -160,6 +161,7 @@ class DriverCommand:
             "spark.app.name": self._spec.name,
             CHECKPOINT_CONF: self.checkpoint,
             **job_conf,
+            **yarn_conf(job_conf, self._assignment.job, self._assignment.attempt),
         }
         scratch = f"-Djava.io.tmpdir={self.scratch_directory}"  # Spark puts its own temporary directories there too
         java = shlex.join([*JAVA_OPTIONS, scratch, *(java_options(self.cds_archive) if self.cds_archive is not None else ())])

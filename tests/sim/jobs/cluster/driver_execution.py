@@ -55,6 +55,7 @@ class SimDriverExecution:
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self.driver_pid: int | None = None
         self.isolation = ""
+        self.application = None
         self.note = ""
 
     async def run_driver(self, spec: Spec, previous_report: Report | None) -> Outcome:

@@ -1,0 +1,63 @@
+"""Counts of the executors of an application: alive, lost, decommissioned."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+DRIVER = "driver"
+"""Id under which Spark lists the driver among the executors."""
+RELEASED = "Executor killed by driver."
+"""Spark's reason for an executor that the driver gave back, for example dynamic allocation."""
+DECOMMISSION_REASONS = ("Executor decommission: ", "Finished decommissioning")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorCounts:
+    alive: int = 0
+    lost: int = 0
+    decommissioned: int = 0
+    last_loss: str = ""
+
+
+class ExecutorCounter:
+    """Counter of the executors of one SparkContext. Spark forgets old removals, so the counter keeps its own sums."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        """Removed executors that are counted."""
+        self._lost = 0
+        self._decommissioned = 0
+        self._last_loss = ""
+
+    def count(self, status_store: Any) -> ExecutorCounts:
+        """Return the counts according to Spark's status store. Raises py4j errors."""
+        active = status_store.executorList(True)
+        alive = sum(executor_id != DRIVER for executor_id in _ids(active))
+        every = status_store.executorList(False)
+        if every.size() > active.size():
+            for index in range(every.size()):
+                self._record(every.apply(index))
+        return self.totals(alive)
+
+    def _record(self, executor: Any) -> None:
+        executor_id = str(executor.id())
+        if executor.isActive() or executor_id in self._seen:
+            return
+        self._seen.add(executor_id)
+        self.record_removal(str(executor.removeReason().get()) if executor.removeReason().isDefined() else "")
+
+    def totals(self, alive: int) -> ExecutorCounts:
+        return ExecutorCounts(alive, self._lost, self._decommissioned, self._last_loss)
+
+    def record_removal(self, reason: str) -> None:
+        if reason == RELEASED:
+            return
+        if reason.startswith(DECOMMISSION_REASONS):
+            self._decommissioned += 1
+            return
+        self._lost += 1
+        self._last_loss = reason
+
+
+def _ids(executors: Any) -> Iterator[str]:
+    return (str(executors.apply(index).id()) for index in range(executors.size()))
