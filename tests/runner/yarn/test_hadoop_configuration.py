@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Unavailable
-from holdfast.runner.yarn.hadoop_configuration import read_hadoop_configuration, resource_manager_addresses
+from holdfast.runner.yarn.hadoop_configuration import (
+    qualify_local_path,
+    read_hadoop_configuration,
+    resource_manager_addresses,
+)
 
 
 def write(directory: Path, file: str, **properties: str) -> None:
@@ -69,3 +73,13 @@ def test_broken_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "yarn-site.xml").write_text("<configuration><property>")
     with pytest.raises(Unavailable, match=r"yarn-site\.xml is not XML"):
         read_hadoop_configuration({"HADOOP_CONF_DIR": str(tmp_path)}, {})
+
+
+def test_local_path_is_marked_as_local_if_the_default_file_system_is_another_one(tmp_path: Path) -> None:
+    write(tmp_path, "core-site.xml", fs__defaultFS="hdfs://n:8020")
+    environ = {"HADOOP_CONF_DIR": str(tmp_path)}
+    assert qualify_local_path("/data/checkpoints/j1", environ, {}) == "file:///data/checkpoints/j1"
+    assert qualify_local_path("/data/j1", environ, {"spark.hadoop.fs.defaultFS": "file:///"}) == "/data/j1"
+    assert qualify_local_path("hdfs://n:8020/j1", environ, {}) == "hdfs://n:8020/j1"
+    assert qualify_local_path("/data/j1", {}, {}) == "/data/j1"
+    assert qualify_local_path("/data/j1", {}, {"spark.hadoop.fs.defaultFS": "s3a://bucket"}) == "file:///data/j1"

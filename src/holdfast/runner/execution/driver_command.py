@@ -1,5 +1,6 @@
 """Command of a driver: its code, its arguments and its environment."""
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from holdfast.runner.attempt_layout import (
 from holdfast.runner.cds.archive import ArchiveDirectory, java_options
 from holdfast.runner.execution.pipeline_archive import unpack_pipeline
 from holdfast.runner.lease import AttemptAssignment
+from holdfast.runner.yarn.hadoop_configuration import qualify_local_path
 from holdfast.runner.yarn.yarn_settings import yarn_conf
 from holdfast.storage import Storage, spark_checkpoint_uri, spark_conf
 
@@ -79,7 +81,8 @@ class DriverCommand:
         self._directory = directory
         self._storage = storage
         self._resources = resources
-        self.checkpoint = checkpoint_root(spec, assignment.job, str(storage.location))
+        root = checkpoint_root(spec, assignment.job, str(storage.location))
+        self.checkpoint = qualify_local_path(root, os.environ, dict(spec.conf))
         self.work_directory = directory / WORK_DIRECTORY
         self.scratch_directory = directory / SCRATCH_DIRECTORY
         self.cds_archive: Path | None = None

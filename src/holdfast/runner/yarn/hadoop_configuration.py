@@ -12,6 +12,7 @@ DIRECTORY_VARIABLES = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
 FILES = ("core-site.xml", "yarn-site.xml")
 OVERRIDE_PREFIX = "spark.hadoop."
 """Prefix of those settings of a job that Spark passes on to Hadoop."""
+DEFAULT_FILE_SYSTEM = "fs.defaultFS"
 DEFAULT_PORT = 8032
 """Port of a ResourceManager for clients."""
 _VARIABLE = re.compile(r"\$\{([^}$\s]+)\}")
@@ -42,6 +43,21 @@ def read_hadoop_configuration(environ: Mapping[str, str], job_conf: Mapping[str,
         )
     overrides = {key.removeprefix(OVERRIDE_PREFIX): value for key, value in job_conf.items() if key.startswith(OVERRIDE_PREFIX)}
     return properties | overrides
+
+
+def qualify_local_path(location: str, environ: Mapping[str, str], job_conf: Mapping[str, str]) -> str:
+    """Return a plain path as a `file:` URI if Spark would look for it in another file system. Never raises.
+
+    Spark adds Hadoop's default file system to a path without a scheme. With a Hadoop configuration, that is often HDFS.
+    """
+    if not location.startswith("/"):
+        return location
+    try:
+        properties = read_hadoop_configuration(environ, job_conf)
+    except Unavailable:
+        properties = {key.removeprefix(OVERRIDE_PREFIX): value for key, value in job_conf.items()}
+    default = _value(properties, DEFAULT_FILE_SYSTEM, "file:///")
+    return location if default.startswith("file:") else f"file://{location}"
 
 
 def _read_file(path: Path) -> dict[str, str]:
