@@ -13,7 +13,6 @@ import pytest
 
 from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings
 from tests.harness.cluster.jobs import ClusterJobs, poll_until
-from tests.harness.cluster.machines import TIMING
 from tests.harness.cluster.nodes import Node, start_node
 from tests.harness.cluster.process_observer import kill_leftovers
 from tests.harness.cluster.streams import Feeder
@@ -69,7 +68,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             ensemble.start()
             ensemble.wait_ready(START_S)
             connect = ensemble.connect_string
-            settings = {**TIMING, "cluster": {"storage": f"{hadoop.root}/holdfast"}, "node": {"slots": 2}}
+            settings = {"zookeeper": {"session_timeout_s": 20.0, "tick_s": 1.0, "sync_limit": 5}, "timing": {"margin_s": 4.0}}
+            settings |= {"cluster": {"storage": f"{hadoop.root}/holdfast"}, "node": {"slots": 2}}
             nodes = {
                 id: stack.enter_context(start_node(directory / id, connect, cluster="c", id=id, settings=settings))
                 for id in ("n1", "n2")

@@ -81,7 +81,8 @@ class ApplicationMonitor:
             return replace(self._written, executors=0, note="")
         counts = self._counter.count(context._jsc.sc().statusStore())
         now = time.monotonic()
-        self._no_executors_since = None if counts.alive else self._no_executors_since or now
+        waits_for_tasks = not counts.alive and len(context._jsc.statusTracker().getActiveJobIds()) > 0
+        self._no_executors_since = (self._no_executors_since or now) if waits_for_tasks else None
         waits = self._no_executors_since is not None and now - self._no_executors_since >= NO_EXECUTORS_S
         return ApplicationStatus(
             id=str(context.applicationId),

@@ -1,11 +1,8 @@
 """Counts of the executors of an application: alive, lost, decommissioned."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-DRIVER = "driver"
-"""Id under which Spark lists the driver among the executors."""
 RELEASED = "Executor killed by driver."
 """Spark's reason for an executor that the driver gave back, for example dynamic allocation."""
 DECOMMISSION_REASONS = ("Executor decommission: ", "Finished decommissioning")
@@ -25,19 +22,21 @@ class ExecutorCounter:
     def __init__(self) -> None:
         self._seen: set[str] = set()
         """Removed executors that are counted."""
+        self._sizes = (0, 0)
+        """Numbers of active executors and of all that Spark lists, at the last count."""
         self._lost = 0
         self._decommissioned = 0
         self._last_loss = ""
 
     def count(self, status_store: Any) -> ExecutorCounts:
         """Return the counts according to Spark's status store. Raises py4j errors."""
-        active = status_store.executorList(True)
-        alive = sum(executor_id != DRIVER for executor_id in _ids(active))
-        every = status_store.executorList(False)
-        if every.size() > active.size():
-            for index in range(every.size()):
+        active, every = status_store.executorList(True), status_store.executorList(False)
+        sizes = (int(active.size()), int(every.size()))
+        if sizes != self._sizes:  # a list of a thousand executors takes thousands of calls
+            for index in range(sizes[1]):
                 self._record(every.apply(index))
-        return self.totals(alive)
+            self._sizes = sizes
+        return self.totals(alive=max(0, sizes[0] - 1))  # Spark lists the driver, too
 
     def _record(self, executor: Any) -> None:
         executor_id = str(executor.id())
@@ -57,7 +56,3 @@ class ExecutorCounter:
             return
         self._lost += 1
         self._last_loss = reason
-
-
-def _ids(executors: Any) -> Iterator[str]:
-    return (str(executors.apply(index).id()) for index in range(executors.size()))
