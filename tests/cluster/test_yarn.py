@@ -68,8 +68,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             ensemble.start()
             ensemble.wait_ready(START_S)
             connect = ensemble.connect_string
-            settings = {"zookeeper": {"session_timeout_s": 20.0, "tick_s": 1.0, "sync_limit": 5}, "timing": {"margin_s": 4.0}}
-            settings |= {"cluster": {"storage": f"{hadoop.root}/holdfast"}, "node": {"slots": 2}}
+            settings: dict[str, dict[str, Any]] = {
+                "zookeeper": {"session_timeout_s": 20.0, "tick_s": 1.0, "sync_limit": 5},
+                "timing": {"margin_s": 4.0},
+                "cluster": {"storage": f"{hadoop.root}/holdfast"},
+                "node": {"slots": 2},
+            }
             nodes = {
                 id: stack.enter_context(start_node(directory / id, connect, cluster="c", id=id, settings=settings))
                 for id in ("n1", "n2")
