@@ -1,4 +1,4 @@
-"""Jobs in YARN, with their storage and their checkpoints on HDFS, while daemons and containers are killed."""
+"""Jobs in YARN, with state on HDFS, while daemons and containers are killed."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ NO_RESTARTS = ("--restart", "never")
 
 
 class Scene:
-    """Two nodes whose storage is on HDFS, and YARN with one NodeManager."""
+    """Two nodes, HDFS, and YARN with one NodeManager. Without a scheme, paths lead to HDFS."""
 
     def __init__(self, directory: Path, hadoop: HadoopCluster, nodes: dict[str, Node], jobs: ClusterJobs) -> None:
         self.directory = directory
@@ -71,7 +71,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             settings: dict[str, dict[str, Any]] = {
                 "zookeeper": {"session_timeout_s": 20.0, "tick_s": 1.0, "sync_limit": 5},
                 "timing": {"margin_s": 4.0},
-                "cluster": {"storage": f"{hadoop.root}/holdfast"},
+                "cluster": {"storage": str(directory / "storage")},
                 "node": {"slots": 2},
             }
             nodes = {
@@ -91,7 +91,12 @@ class Totals:
 
     def __init__(self, scene: Scene, feeder: Feeder, file: Path) -> None:
         self._file = file
-        self.id = scene.submit("totals.py", "totals", "--input", str(feeder.directory), "--totals", str(file))
+        paths = {
+            "input": str(feeder.directory),
+            "totals": str(file),
+            "state": f"{scene.hadoop.root}/state-of-{file.parent.name}",
+        }
+        self.id = scene.submit("totals.py", "totals", *(f"--{name}={path}" for name, path in paths.items()))
 
     def read(self) -> dict[str, Any]:
         try:
@@ -105,7 +110,7 @@ class Totals:
         wait_until(lambda: self.read()["batch"] >= last + count, START_S, f"{count} batches after {last}")
 
 
-def test_job_with_state_survives_leader_containers_and_resource_manager(scene: Scene, tmp_path: Path) -> None:
+def test_job_with_state_survives_leader_and_containers_and_waits_for_a_resource_manager(scene: Scene, tmp_path: Path) -> None:
     hadoop, jobs = scene.hadoop, scene.jobs
     with Feeder(tmp_path / "in") as feeder:
         totals = Totals(scene, feeder, tmp_path / "totals.json")

@@ -1,6 +1,8 @@
 """Storage on a real HDFS, through the Hadoop client in PySpark's jars."""
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +15,10 @@ from holdfast.storage import BlobMissing, CheckpointClaim, Checkpoints, Claims, 
 from holdfast.storage.filesystem.remote_files import RemoteFiles
 from holdfast.storage.filesystem.remote_folder import RemoteFolder, connect, open_remote_folder
 from holdfast.storage.location import parse_location
+from holdfast.storage.storage_process import IDLE_TIMEOUT_S, pool
 from tests.harness.hadoop.cluster import HadoopCluster
+from tests.harness.processes import child_pids, has_socket
+from tests.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -158,3 +163,38 @@ def test_connection_is_shared_by_all_calls_of_a_process(location: str) -> None:
     (first, _), (second, path) = connect(parse_location(location)), connect(parse_location(location))
     assert first._jvm is second._jvm
     assert path == "/" + location.rpartition("/")[2]
+
+
+def test_one_subprocess_serves_successive_calls_until_it_is_idle_or_a_call_fails(location: str, tmp_path: Path) -> None:
+    pool.kill_all()
+    storage, before = open_storage(location), set(child_pids(os.getpid()))
+
+    def subprocesses() -> set[int]:
+        return set(child_pids(os.getpid())) - before
+
+    assert not storage.has("0" * 64)
+    (first,) = subprocesses()
+    assert not storage.has("1" * 64)
+    assert subprocesses() == {first}
+    with pytest.raises(BlobMissing):
+        storage.fetch("0" * 64, tmp_path / "missing")
+    assert subprocesses() == set()
+
+    assert not storage.has("0" * 64)
+    (second,) = subprocesses()
+    wait_until(lambda: not has_socket(second), 4 * IDLE_TIMEOUT_S, "the idle subprocess and its JVM have ended")
+    assert not storage.has("0" * 64), "a call after that has a new subprocess"
+    pool.kill_all()
+    assert subprocesses() == set()
+
+
+def test_killed_subprocess_fails_one_call_and_not_the_next(location: str) -> None:
+    pool.kill_all()
+    storage, before = open_storage(location), set(child_pids(os.getpid()))
+    assert not storage.has("0" * 64)
+    (process,) = set(child_pids(os.getpid())) - before
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(Unavailable, match="exited with status -9 without a reply"):
+        storage.has("0" * 64)
+    assert not storage.has("0" * 64)
+    pool.kill_all()

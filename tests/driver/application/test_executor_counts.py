@@ -85,3 +85,12 @@ def test_executors_that_the_driver_released_are_not_lost() -> None:
     counts = counter.totals(alive=3)
     assert (counts.alive, counts.lost, counts.decommissioned) == (3, 2, 2)
     assert counts.last_loss == "Command exited with code 137"
+
+
+def test_reason_of_a_loss_in_yarn_is_one_short_line() -> None:
+    counter = ExecutorCounter()
+    counter.record_removal(
+        "Container from a bad node: container_1_2 on host: n1. Exit status: 137. Possible causes: Unknown exit code (137)"
+        " Diagnostics: [2026-11-18 21:15:34.809]Container killed on request.\nKilled by external signal\n."
+    )
+    assert counter.totals(0).last_loss == "Container from a bad node: container_1_2 on host: n1. Exit status: 137."

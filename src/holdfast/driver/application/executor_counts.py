@@ -1,11 +1,14 @@
 """Counts of the executors of an application: alive, lost, decommissioned."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 RELEASED = "Executor killed by driver."
 """Spark's reason for an executor that the driver gave back, for example dynamic allocation."""
 DECOMMISSION_REASONS = ("Executor decommission: ", "Finished decommissioning")
+# YARN adds the whole diagnostics of a container to its exit status.
+_DETAILS = re.compile(r"\s*(?:Possible causes|Diagnostics):.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +58,4 @@ class ExecutorCounter:
             self._decommissioned += 1
             return
         self._lost += 1
-        self._last_loss = reason
+        self._last_loss = " ".join(_DETAILS.sub("", reason).split())

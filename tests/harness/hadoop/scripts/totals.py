@@ -1,6 +1,6 @@
 """Count each line of the input in a stateful query, and write all counts to a file after each batch.
 
---input DIR and --totals FILE are on the local disk; the checkpoint is where Holdfast puts it.
+--input DIR and --totals FILE are on the local disk; --state LOCATION is the checkpoint of the query.
 """
 
 import json
@@ -21,4 +21,5 @@ def write(batch: DataFrame, number: int) -> None:
     os.replace(f"{ctx.args.totals}.new", ctx.args.totals)
 
 
-ctx.run(lines.groupBy("value").count().writeStream.queryName("totals").outputMode("complete").foreachBatch(write).start())
+counts = lines.groupBy("value").count().writeStream.queryName("totals").outputMode("complete")
+ctx.run(counts.option("checkpointLocation", ctx.args.state).foreachBatch(write).start())
