@@ -70,7 +70,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             connect = ensemble.connect_string
             settings: dict[str, dict[str, Any]] = {
                 "zookeeper": {"session_timeout_s": 20.0, "tick_s": 1.0, "sync_limit": 5},
-                "timing": {"margin_s": 4.0},
+                "timing": {"margin_s": 4.0, "stop_s": 20.0},
                 "cluster": {"storage": str(directory / "storage")},
                 "node": {"slots": 2},
             }
