@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.model.identifiers import JobId
-from holdfast.model.job import Progress
+from holdfast.model.job import Progress, SparkApplication
 from holdfast.model.phase import Phase
 from holdfast.zk.records.job_lookup import find_job
 from holdfast.zk.session.client import Client
@@ -74,6 +74,23 @@ def test_isolation_level_of_a_running_driver_is_shown(cluster: PreparedCluster) 
     cluster.write_lease("j1")
     assert ["isolation", "namespace"] in [line.split() for line in run_ok(cluster, "show", "j1").splitlines()]
     assert run_json(cluster, "show", "j1")["isolation"] == "namespace"
+
+
+def test_executors_of_an_application_on_a_cluster_are_shown(cluster: PreparedCluster) -> None:
+    cluster.submit("j1")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1, node="n1")
+    cluster.write_lease("j1", application=SparkApplication("application_1_2", "RUNNING", 3, 2, 1, "Worker lost"))
+    shown = run_ok(cluster, "show", "j1")
+    assert "application_1_2, RUNNING in YARN" in shown
+    assert "3 alive, 2 lost (last: Worker lost), 1 decommissioned" in shown
+    assert run_json(cluster, "show", "j1")["spark"] == {
+        "application": "application_1_2",
+        "state": "RUNNING",
+        "executors": 3,
+        "executors_lost": 2,
+        "executors_decommissioned": 1,
+        "last_loss": "Worker lost",
+    }
 
 
 ODD = ["nope", "", " ", ".", "..", "a/b", "/", "../..", "ü", "a b", "j" * 300, "\x1b[31m", "\x00", "%s", "--", "\ud800"]

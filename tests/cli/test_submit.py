@@ -113,6 +113,7 @@ BAD = [
     (["{script}", "--conf", "spark.a=1", "--conf", "spark.a=2"], "given twice"),
     (["{script}", "--conf", "spark.sql.streaming.checkpointLocation=/x"], "cannot be set"),
     (["{script}", "--conf", "spark.submit.deployMode=cluster"], "can only be 'client'"),
+    (["{script}", "--conf", "spark.master=k8s://https://10.0.0.1:6443"], "spark.kubernetes.container.image=IMAGE"),
     (["{script}", "--py-files", "{dir}/none.py"], "there is no file"),
     (["{script}", "--py-files", "{dir}/a.py,{dir}/b.py"], "once for each file"),
     (["{script}", "--py-files", "{dir}/broken.py"], "is not Python"),

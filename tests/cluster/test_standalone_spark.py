@@ -1,9 +1,11 @@
 """Jobs on a standalone Spark cluster, while its Workers and its Master are killed."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,16 @@ CONF = {
     "spark.cores.max": "1",
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.decommission.enabled": "true",
+}
+DYNAMIC_ALLOCATION = {
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.maxExecutors": "1",
+    "spark.dynamicAllocation.executorIdleTimeout": "3s",
 }
 NO_RESTARTS = ("--restart", "never")
 """The first failure that counts against the restart budget ends the job."""
@@ -39,6 +51,14 @@ def read_on_executor(_):
 
 with open(sys.argv[1], "w") as file:
     file.write(context().spark.sparkContext.parallelize([0], 1).map(read_on_executor).first())
+"""
+BURST = """
+import os, sys, time
+from holdfast.job import context
+
+context().spark.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(8)).count()
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.2)
 """
 
 
@@ -57,6 +77,11 @@ class Scene:
     def leader(self) -> str:
         leader: str = poll_until(lambda: self.jobs.leader()[0], 60, "a node leads")
         return leader
+
+    def executors(self, id: str) -> dict[str, Any]:
+        """Return what `show` says about the executors of a job; zeros before its driver has reported them."""
+        fields: dict[str, Any] = json.loads(self.jobs.run_ok("show", id, "--json"))
+        return fields["spark"] or {"executors": 0, "executors_lost": 0, "executors_decommissioned": 0}
 
     def wait_for_each_row_once(self) -> None:
         with self.feeder.pause() as rows:
@@ -115,8 +140,40 @@ def test_job_continues_after_the_worker_with_its_executor_dies(scene: Scene) -> 
     scene.stream.wait_for_batches(2)
     assert scene.spark.workers_with_executors(), "the job has an executor on the other Worker"
     assert scene.stream.attempt().driver == driver
+    lost = poll_until(lambda: (now := scene.executors(scene.stream.id))["executors_lost"] > 0 and now, 60, "the loss is shown")
+    assert lost["executors"] == 1 and lost["last_loss"] and lost["state"] is None
     scene.wait_for_each_row_once()
     scene.spark.start_worker()
+
+
+def test_job_continues_while_the_worker_with_its_executor_is_decommissioned(scene: Scene) -> None:
+    driver, before = scene.stream.attempt().driver, scene.executors(scene.stream.id)
+    (leaving,) = scene.spark.workers_with_executors()
+    scene.spark.decommission_worker(leaving)
+
+    def moved() -> bool:
+        now = scene.executors(scene.stream.id)
+        return bool(now["executors_decommissioned"] > before["executors_decommissioned"] and now["executors"] == 1)
+
+    poll_until(moved, FIRST_BATCH_S, "the decommissioned executor is shown, and another one is alive")
+    scene.stream.wait_for_batches(2)
+    assert scene.stream.attempt().driver == driver
+    assert scene.executors(scene.stream.id)["executors_lost"] == before["executors_lost"], "it was not lost"
+    scene.wait_for_each_row_once()
+    scene.spark.kill_worker(leaving)
+    scene.spark.start_worker()
+
+
+def test_executor_that_dynamic_allocation_releases_is_not_lost(scene: Scene, tmp_path: Path) -> None:
+    script, end = tmp_path / "script.py", tmp_path / "end"
+    script.write_text(BURST)
+    conf = {"spark.master": scene.spark.url, **CONF, **DYNAMIC_ALLOCATION}
+    id = scene.jobs.submit(script, "burst", str(end), conf=conf, options=NO_RESTARTS)
+    poll_until(lambda: scene.executors(id)["executors"] == 1, FIRST_BATCH_S, "an executor is added")
+    poll_until(lambda: scene.executors(id)["executors"] == 0, FIRST_BATCH_S, "the idle executor is released")
+    assert scene.executors(id)["executors_lost"] == 0
+    end.touch()
+    scene.jobs.wait_for_phase(id, "FINISHED", timeout_s=FIRST_BATCH_S)
 
 
 def test_job_survives_its_master_and_waits_for_one_after_a_restart(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from holdfast.model.cluster_records import NodeRecord, QuarantineRecord
 from holdfast.model.codec import encode
 from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
-from holdfast.model.job import Event, JobState, Lease, Progress, Report, Spec
+from holdfast.model.job import Event, JobState, Lease, Progress, Report, SparkApplication, Spec
 from holdfast.model.phase import Phase
 from holdfast.zk.kazoo_transport import NetworkClient
 from holdfast.zk.records.paths import Paths
@@ -130,7 +130,14 @@ class PreparedCluster:
         return state
 
     def write_lease(
-        self, job: str, *, attempt: int = 1, node: str = "n1", progress: Progress | None = None, note: str = ""
+        self,
+        job: str,
+        *,
+        attempt: int = 1,
+        node: str = "n1",
+        progress: Progress | None = None,
+        note: str = "",
+        application: SparkApplication | None = None,
     ) -> None:
         record = Lease(
             Attempt(attempt),
@@ -140,6 +147,7 @@ class PreparedCluster:
             progress=progress,
             note=note,
             isolation="namespace",
+            application=application,
         )
         self.put(self.paths.job(JobId(job), "lease"), encode(record))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.log import Log
 from holdfast.model.checkpoint_trust import CheckpointTrust
-from holdfast.model.job import Outcome, Progress, Report, Spec
+from holdfast.model.job import Outcome, Progress, Report, SparkApplication, Spec
 from holdfast.runner.stop_escalation import StopEscalation
 from holdfast.runner.timeouts import AttemptTimeouts
 from holdfast.runner.trial import Trial
@@ -44,6 +44,7 @@ class RecordingDriver:
     commands: list[str] = field(default_factory=list)
 
     is_ready: bool = False
+    application: SparkApplication | None = None
 
     async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
         raise NotImplementedError

@@ -18,6 +18,7 @@ from typing import Any
 
 from holdfast.driver import declarative_pipeline, jvm_prestart, local_connect_server
 from holdfast.driver.after_import import run_after_import
+from holdfast.driver.application.application_monitor import ApplicationMonitor
 from holdfast.driver.exit_record_writer import ExitRecordWriter, exit_record_of
 from holdfast.driver.failure_message import SENTENCE_MAX, describe_failure, strip_own_frames
 from holdfast.driver.jvm_prestart import JvmPrestart
@@ -65,6 +66,7 @@ class ScriptDriver:
         self._readiness = Readiness(environment.control_directory, self._queries)
         self._monitor = MonitorThread(self._queries, self._stop, progress, self._readiness, on_abandoned=self._on_abandoned)
         self._servers = ServerWatch(self._queries, self._monitor, progress, self._end_now)
+        self._application = ApplicationMonitor(environment.control_directory)
         self._started_queries = StartedQueries(environment.control_directory)
         self._exit_writer = ExitRecordWriter(environment.control_directory)
         self._prestart = JvmPrestart(environment.control_directory)
@@ -96,6 +98,7 @@ class ScriptDriver:
                 stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._monitor.start()
         self._servers.start()
+        self._application.start()
 
     def _prestart_jvm(self) -> None:
         with contextlib.suppress(OSError), open(self._script, "rb") as file:
@@ -203,6 +206,7 @@ class ScriptDriver:
         self._prestart.discard()
         self._servers.finish()
         self._monitor.finish()
+        self._application.finish()
         if self._end is None:
             self._end = self._stop_record if self._stop.sent_to_query or self._stop.seen_by_script else FINISHED
         self._exit_writer.write(self._end)

@@ -170,14 +170,15 @@ def _persistent_catalog(conf: Any, checkpoint: str) -> dict[str, str]:
     """
     if conf.contains(CATALOG) or any(key.startswith("spark.sql.catalog.") for key, _ in conf.getAll()):
         return {}
-    if not checkpoint or "://" in checkpoint:
+    directory = checkpoint.removeprefix("file://")
+    if not directory or "://" in directory:
         raise Refused(
             "this pipeline needs a persistent catalog, and Holdfast can create one only in a local or shared directory: "
             f"configure a catalog with {CATALOG} or spark.sql.catalog.…"
         )
     warehouse = conf.get(WAREHOUSE, None) or f"{checkpoint}/warehouse"
-    log_line(f"tables are stored in {warehouse} and the catalog in {checkpoint}/catalog; set {CATALOG} to use another catalog")
-    return {CATALOG: "hive", WAREHOUSE: warehouse, METASTORE: f"jdbc:derby:;databaseName={checkpoint}/catalog;create=true"}
+    log_line(f"tables are stored in {warehouse} and the catalog in {directory}/catalog; set {CATALOG} to use another catalog")
+    return {CATALOG: "hive", WAREHOUSE: warehouse, METASTORE: f"jdbc:derby:;databaseName={directory}/catalog;create=true"}
 
 
 def _java_class(spark: Any, name: str) -> Any:

@@ -29,6 +29,8 @@ KAFKA_STATUS_FILE = "kafka.json"
 """Kafka problems and lag. Writer: Kafka monitor, at each change. Reader: runner. Format: `kafka_status.KafkaStatus`.
 
 The checkpoint's own `kafka.json` is another file: the last known state of the topics (`kafka.check.last_known`)."""
+APPLICATION_FILE = "application.json"
+"""Executors of the Spark application. Writer: driver, at each change. Reader: runner. Format: `application_status`."""
 CLAIM_REQUESTS_FILE = "claim-requests.json"
 """Checkpoint locations that queries wait for. Writer: driver, before such a start. Reader: runner. Format: `location_claim`."""
 CLAIM_ANSWERS_FILE = "claim-answers.json"

@@ -122,6 +122,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkApplication:
+    """Application of a driver on a Spark cluster, YARN or Kubernetes, with its executors."""
+
+    id: str
+    state: str = ""
+    """State according to YARN; empty for other cluster managers."""
+    executors: int = 0
+    """Executors that are alive."""
+    lost: int = 0
+    """Executors of this attempt that ended without a request of the driver or of an administrator."""
+    decommissioned: int = 0
+    last_loss: str = ""
+    """Spark's reason for the newest loss."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """Proof that an attempt is alive, in an ephemeral znode. Each heartbeat writes it, so it also carries the progress."""
 
@@ -138,6 +154,8 @@ class Lease:
     """Isolation level of the driver (`namespace` or `scan`); empty before its start and from earlier releases."""
     starting: bool = False
     """True until the driver has Spark or its first query. A runner of an earlier release never sets it."""
+    application: SparkApplication | None = None
+    """None for a local master, before the application is known, and from earlier releases."""
 
     @property
     def reason(self) -> str:

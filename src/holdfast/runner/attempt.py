@@ -203,6 +203,7 @@ class Runner:
             note=self._driver.note,
             isolation=self._driver.isolation,
             starting=not self._driver.is_ready,
+            application=self._driver.application,
         )
         if committed:
             self._confirm(sent_at)

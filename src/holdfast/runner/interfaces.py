@@ -5,7 +5,7 @@ from typing import Protocol
 
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.identifiers import NodeId
-from holdfast.model.job import Outcome, Progress, Report, Spec
+from holdfast.model.job import Outcome, Progress, Report, SparkApplication, Spec
 from holdfast.zk.session.client import SessionId
 
 
@@ -40,6 +40,9 @@ class DriverExecution(Protocol):
     @property
     def is_ready(self) -> bool:
         """True once the driver has Spark or a query, or runs without Spark. Remains true."""
+
+    @property
+    def application(self) -> SparkApplication | None: ...
 
     @property
     def note(self) -> str:

@@ -16,7 +16,7 @@ from holdfast.errors import Conflict, OutcomeUnknown, Refused
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
-from holdfast.model.job import Desired, DesiredRecord, Lease, Outcome, Progress, Report, Spec
+from holdfast.model.job import Desired, DesiredRecord, Lease, Outcome, Progress, Report, SparkApplication, Spec
 from holdfast.model.versions import FIRST_VERSION
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat, Znode
@@ -242,13 +242,16 @@ class LeaseHolder:
         proven: bool = False,
         isolation: str = "",
         starting: bool = False,
+        application: SparkApplication | None = None,
     ) -> bool:
         """Write the lease, and the report if it has changed. Return False if another write interfered: try again later.
 
         Raises LeaseLost, and the errors of the client.
         """
         own = self._assignment
-        lease = Lease(own.attempt, own.node, own.nonce, own.runner_pid, driver_pid, progress, note, isolation, starting)
+        lease = Lease(
+            own.attempt, own.node, own.nonce, own.runner_pid, driver_pid, progress, note, isolation, starting, application
+        )
         operations: list[Operation] = [SetData(self._lease_path, self._encode(lease), self._version)]
         assert self._report is not None, "the lease was taken"
         report = replace(self._report, failsafe=failsafe, note=note, proven=proven, starting=starting)

@@ -1,6 +1,6 @@
 """Storage of a cluster: submitted code as blobs, and access to the checkpoints of jobs.
 
-A storage is one location that all nodes share: a directory, or a store that pyarrow reaches (S3, GCS, HDFS, Azure).
+A storage is one location that all nodes share: a directory, a store that pyarrow reaches (S3, GCS, Azure), or HDFS.
 - `Storage` stores files under their SHA-256.
 - `Claims` records in a checkpoint which job owns it and which attempts have used it.
 - `LocationClaims` does the same for a checkpoint location that a script names, and that an ended job leaves to the next one.

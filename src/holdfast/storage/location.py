@@ -19,6 +19,8 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _HADOOP = re.compile(r"(?:(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._-]+(?::[0-9]{1,5})?)?")
 _AZURE = re.compile(r"[A-Za-z0-9$-]+@[A-Za-z0-9.-]+")
 _AUTHORITIES = {"s3": _BUCKET, "gs": _BUCKET, "hdfs": _HADOOP, "viewfs": _HADOOP, "abfs": _AZURE, "abfss": _AZURE}
+HADOOP_SCHEMES = ("hdfs", "viewfs")
+"""Schemes that Hadoop's own client serves. It reads its settings from HADOOP_CONF_DIR, as Spark does."""
 _ALIASES = {"s3a": "s3", "gcs": "gs"}
 _SPARK_SCHEMES = {"s3": "s3a"}
 _SEGMENT = re.compile(r"[A-Za-z0-9._=+@~,-]+")
@@ -96,10 +98,15 @@ def parse_location(text: str) -> Location:
 
 
 def check_location(location: str) -> None:
-    """Raise Refused for an invalid location, and for one that needs pyarrow if that is not installed."""
-    if not parse_location(location).is_directory and importlib.util.find_spec("pyarrow") is None:
+    """Raise Refused for an invalid location, and for one that needs a package that is not installed."""
+    parsed = parse_location(location)
+    if parsed.is_directory:
+        return
+    if importlib.util.find_spec("pyarrow") is None:
+        raise Refused(f"{parsed.display_name} needs pyarrow, which is not installed: install holdfast[remote]")
+    if parsed.scheme in HADOOP_SCHEMES and not all(map(importlib.util.find_spec, ("pyspark", "py4j"))):
         raise Refused(
-            f"{parse_location(location).display_name} needs pyarrow, which is not installed: install holdfast[remote]"
+            f"{parsed.display_name} needs the Hadoop client of PySpark, which is not installed: install holdfast[spark]"
         )
 
 
@@ -193,6 +200,8 @@ def _parse_remote(scheme: str, authority: str, path: str, query: str) -> Locatio
     for name, _ in parameters:
         if _SECRET.search(name):
             raise Refused(f"{display_name} contains a secret ('{name}'): pass credentials to the nodes in their environment")
+    if scheme in HADOOP_SCHEMES and query:
+        raise Refused(f"{display_name} has a query, which Hadoop does not know: put settings into HADOOP_CONF_DIR")
     return Location(scheme, authority, "/".join(segments), query)
 
 

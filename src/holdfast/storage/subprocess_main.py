@@ -1,7 +1,8 @@
-"""`python -P -m holdfast.storage.subprocess_main`: run one storage call and exit. Started by `subprocess_call`."""
+"""`python -P -m holdfast.storage.subprocess_main`: run storage calls and exit. Started by `storage_process`."""
 
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -11,21 +12,32 @@ from holdfast.errors import HoldfastError
 from holdfast.storage.dispatch import run_operation
 from holdfast.storage.filesystem.remote_folder import TransferProgress
 from holdfast.storage.location import parse_location
+from holdfast.storage.storage_process import HEARTBEAT, IDLE_EXIT_STATUS, IDLE_TIMEOUT_S, KEEP
 from holdfast.storage.subprocess_call import error_name
 
 HEARTBEAT_INTERVAL_S = 1.0
 
 
-def main() -> None:
+def main() -> int:
+    """Serve the requests. Return the exit status."""
     # Redirect standard output to standard error: the output of libraries must not mix with the reply.
     out = os.dup(1)
     os.dup2(2, 1)
-    request = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
     TransferProgress.report = _Heartbeat(out)
-    reply = json.dumps(_reply_to(request)).encode()
-    while reply:
-        reply = reply[os.write(out, reply) :]
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
+    timeout_s = None
+    while True:
+        try:
+            request = requests.get(timeout=timeout_s)
+        except queue.Empty:
+            return IDLE_EXIT_STATUS
+        reply = json.dumps(_reply_to(request)).encode() + b"\n"
+        while reply:
+            reply = reply[os.write(out, reply) :]
+        if not request.get(KEEP):
+            return 0
+        timeout_s = IDLE_TIMEOUT_S
 
 
 def _reply_to(request: dict[str, Any]) -> dict[str, Any]:
@@ -49,21 +61,20 @@ class _Heartbeat:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + HEARTBEAT_INTERVAL_S
-            os.write(self._out, b".\n")
+            os.write(self._out, HEARTBEAT)
 
 
-def _exit_with_parent() -> None:
-    """Exit when standard input ends, which happens when the parent process exits."""
-    while os.read(0, 4096):
-        pass
+def _read_requests(requests: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    """Read requests, and exit when standard input ends, which happens when the parent process exits."""
+    for line in sys.stdin.buffer:
+        requests.put(json.loads(line))
     os._exit(1)
 
 
 if __name__ == "__main__":
     code = 1
     try:
-        main()
-        code = 0
+        code = main()
     except Exception as error:  # noqa: BLE001 - the parent shows the last line of standard error
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()

@@ -18,6 +18,9 @@ EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 WORKER_MB = 700
 """Memory for one executor of the tests, but not for two."""
 
+WORKER_PROPERTIES = {"spark.decommission.enabled": "true"}
+"""With this property, SIGPWR decommissions a Worker."""
+
 
 class SparkDaemon:
     """Master or Worker: one JVM and its log."""
@@ -126,9 +129,15 @@ class StandaloneCluster:
         self._started += 1
         directory = self._directory / f"worker-{self._started}"
         arguments = ("--host", LOOPBACK, "--webui-port", "0", "--cores", "1", "--memory", f"{WORKER_MB}m")
-        worker = SparkDaemon(directory, "worker.Worker", *arguments, "--work-dir", str(directory / "work"), self.url)
+        where = ("--work-dir", str(directory / "work"), self.url)
+        worker = SparkDaemon(directory, "worker.Worker", *arguments, *where, properties=WORKER_PROPERTIES)
         self.workers.append(worker)
         worker.wait_until_logged("Successfully registered with master")
+
+    def decommission_worker(self, worker: SparkDaemon) -> None:
+        """Ask a Worker to move its executors elsewhere, as a machine does that will be switched off."""
+        os.kill(worker.pid, signal.SIGPWR)
+        worker.wait_until_logged("Decommission worker")
 
     def kill_worker(self, worker: SparkDaemon) -> None:
         self.workers.remove(worker)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.driver_protocol.application_status import ApplicationStatus
 from holdfast.driver_protocol.exit_record import parse_exit_record
 from holdfast.model.job import Ending, Outcome
 from holdfast.runner.execution.classify import REASON_MAX, classify_exit
@@ -237,6 +238,48 @@ def test_reason_of_the_spark_cluster_is_quoted() -> None:
         "the Spark cluster ended the application: Master removed our application: FAILED",
     )
     assert classify(killed(signal.SIGKILL), None, tail, stop_requested=True)[0] is Ending.STOPPED
+
+
+NOTE = "YARN ended application_1_2: it is {} ({})"
+AM_LOST = "Application application_1_2 failed 2 times due to AM Container for appattempt_1_2_000002 exited with exitCode: 137"
+
+
+@pytest.mark.parametrize("record", [failed("the script failed: Py4JJavaError"), None, FINISHED])
+@pytest.mark.parametrize(
+    ("state", "because", "ending"),
+    [
+        ("FAILED", AM_LOST, Ending.LOST),
+        ("FAILED", "Max number of executor failures (3) reached", Ending.FAILED),
+        ("KILLED", "Application application_1_2 was killed by user admin", Ending.FAILED),
+        ("FORGOTTEN", "", Ending.LOST),
+    ],
+)
+def test_application_that_yarn_ended_is_never_finished(record: Any, state: str, because: str, ending: Ending) -> None:
+    """Spark stops its context then, and a script may end normally with it."""
+    application = ApplicationStatus("application_1_2", state, note=NOTE.format(state, because))
+    status = exited(0) if record is FINISHED else exited(1)
+    outcome = classify_exit(
+        status=status,
+        record=parse_exit_record(record),
+        output_tail="",
+        stop_requested=False,
+        kernel_killed_for_memory=False,
+        application=application,
+    )
+    assert outcome == Outcome(ending, application.note)
+
+
+def test_end_of_an_application_in_yarn_does_not_hide_a_stop_or_a_failure_of_the_script() -> None:
+    for state, record, ending in (("KILLED", STOPPED, Ending.STOPPED), ("RUNNING", failed(), Ending.FAILED)):
+        outcome = classify_exit(
+            status=exited(1),
+            record=parse_exit_record(record),
+            output_tail="",
+            stop_requested=False,
+            kernel_killed_for_memory=False,
+            application=ApplicationStatus("application_1_2", state, note="x"),
+        )
+        assert outcome == Outcome(ending, record["reason"])
 
 
 def test_driver_without_executors_is_lost() -> None:

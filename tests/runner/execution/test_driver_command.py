@@ -53,6 +53,13 @@ def test_temporary_files_of_spark_and_python_go_to_the_attempt_directory(tmp_pat
     )
 
 
+def test_application_on_yarn_is_tagged_with_its_job_and_attempt(tmp_path: Path) -> None:
+    driver = command(tmp_path, conf=(("spark.master", "yarn"), ("spark.yarn.tags", "mine")))
+    arguments = submit_arguments(driver.build_environment({}))
+    assert arguments[:2] == ["--master", "yarn"]
+    assert "spark.yarn.tags=mine,holdfast-job-j1,holdfast-attempt-3" in arguments
+
+
 def test_pipeline_is_unpacked_with_its_original_layout(tmp_path: Path) -> None:
     driver = command(tmp_path, script="pipeline.yml")
     with pytest.raises(Refused, match="cannot be unpacked"):

@@ -16,7 +16,7 @@ from holdfast.cli.render.terminal import phase_text, print_hanging
 from holdfast.client.jobs.job_reason import describe_last_failure, describe_reason
 from holdfast.client.jobs.listing import JobDetails, events_of
 from holdfast.client.timestamps import age, stamp
-from holdfast.model.job import Desired, Progress
+from holdfast.model.job import Desired, Progress, SparkApplication
 from holdfast.model.phase import Phase
 from holdfast.model.plural import format_count
 from holdfast.zk.records.cluster_view import ClusterView
@@ -128,6 +128,7 @@ def _facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
         facts.append(("processes", f"on {job.lease.node}: {driver}, runner pid {job.lease.runner_pid}"))
         if job.lease.isolation:
             facts.append(("isolation", job.lease.isolation))
+        facts += _application_facts(job.lease.application)
     elif job.report is not None and job.report.outcome is not None:
         outcome = job.report.outcome
         ended = f"attempt {job.report.attempt} on {job.report.node} {outcome.ending}: {outcome.reason}"
@@ -136,6 +137,17 @@ def _facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
         facts.append(("progress", ", ".join(progress)))
     facts += lag.facts(job.progress.lag, alive=job.lease is not None)
     return facts + _offset_facts(job.progress)
+
+
+def _application_facts(application: SparkApplication | None) -> list[tuple[str, str]]:
+    if application is None:
+        return []
+    lost = f", {application.lost} lost" + (f" (last: {application.last_loss})" if application.last_loss else "")
+    executors = [f"{application.executors} alive", lost if application.lost else ""]
+    if application.decommissioned:
+        executors.append(f", {application.decommissioned} decommissioned")
+    state = f", {application.state} in YARN" if application.state else ""
+    return [("application", f"{application.id}{state}"), ("executors", "".join(executors))]
 
 
 def _offset_facts(progress: Progress) -> list[tuple[str, str]]:

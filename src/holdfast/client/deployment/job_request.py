@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.client.deployment.master_settings import check_master_settings
 from holdfast.client.deployment.pipeline_package import read_pipeline
 from holdfast.driver.declarative_pipeline import is_pipeline
 from holdfast.errors import Refused
@@ -223,4 +224,5 @@ def _check_conf(conf: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             raise Refused(f"--conf '{key}' can only be 'client': the driver always runs on a node of Holdfast")
         if key in OWNED:
             raise Refused(f"--conf '{key}' cannot be set: {OWNED[key]}")
+    check_master_settings(conf)
     return tuple(conf.items())

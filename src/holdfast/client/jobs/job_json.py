@@ -9,6 +9,7 @@ from holdfast.client.jobs.job_reason import describe_reason
 from holdfast.client.jobs.listing import JobEvent
 from holdfast.client.timestamps import iso
 from holdfast.model.checkpoint_trust import CheckpointTrust
+from holdfast.model.job import SparkApplication
 from holdfast.zk.records.stored_job import StoredJob
 
 UNKNOWN = "?"
@@ -26,6 +27,7 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         "node": job.node,
         "driver_pid": job.lease.driver_pid if job.lease is not None else None,
         "isolation": (job.lease.isolation or None) if job.lease is not None else None,
+        "spark": application_as_json(job.lease.application if job.lease is not None else None),
         "progress": {
             "batch_id": progress.batch_id,
             "rows_per_second": _finite(progress.rows_per_second),
@@ -42,6 +44,20 @@ def _trust_as_json(trust: CheckpointTrust | None) -> dict[str, Any] | None:
     if trust is None:
         return None
     return {"by": trust.by, "time": iso(trust.wall), "reason": trust.reason, "findings": len(trust.findings)}
+
+
+def application_as_json(application: SparkApplication | None) -> dict[str, Any] | None:
+    """Return the application on a Spark cluster with its executors; None for a local master and without a live attempt."""
+    if application is None:
+        return None
+    return {
+        "application": application.id,
+        "state": application.state or None,
+        "executors": application.executors,
+        "executors_lost": application.lost,
+        "executors_decommissioned": application.decommissioned,
+        "last_loss": application.last_loss or None,
+    }
 
 
 def _finite(value: float | None) -> float | None:

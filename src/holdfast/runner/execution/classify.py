@@ -8,6 +8,7 @@ import os
 import re
 import signal
 
+from holdfast.driver_protocol.application_status import APPLICATION_FAILED, APPLICATION_FORGOTTEN, ApplicationStatus
 from holdfast.driver_protocol.exit_record import (
     CHECKPOINT_CLAIMED,
     CONNECT_SERVER_LOST,
@@ -21,6 +22,7 @@ from holdfast.driver_protocol.exit_record import (
 from holdfast.driver_protocol.untrusted_text import single_line
 from holdfast.model.job import Ending, Outcome
 
+NO_APPLICATION = ApplicationStatus()
 REASON_MAX = 300
 OUTPUT_TAIL_MAX = 20_000
 JAVA_OUT_OF_MEMORY = 3
@@ -40,6 +42,7 @@ _JAVA_HEAP = re.compile(r"java\.lang\.OutOfMemoryError|Java heap space|GC overhe
 _DATA_LOST = re.compile(r"data may have been lost", re.IGNORECASE)
 _WORKER_CRASHED = re.compile(r"Python worker exited unexpectedly")
 _ENDED_BY_SPARK = re.compile(r"Application has been killed\. Reason: (.+)$", re.MULTILINE)
+_LOST_APPLICATION_MASTER = "due to AM Container"
 _NO_MASTER_ANSWERED = "All masters are unresponsive"
 _NOT_INSTALLED = re.compile(r"No module named '?holdfast")
 _JAVA_REFUSED = re.compile(r'^(?:Exception in thread "main" |Error: )(.+)$', re.MULTILINE)
@@ -56,17 +59,21 @@ def classify_exit(
     stop_requested: bool,
     kernel_killed_for_memory: bool,
     master: str = "",
+    application: ApplicationStatus = NO_APPLICATION,
 ) -> Outcome:
     """Return the outcome of a driver.
 
     `status` is its wait status, `record` its exit record and `output_tail` the end of its output. `kernel_killed_for_memory`
-    is True if the kernel killed any process of this machine to free memory. `master` is the Spark master that the job names.
+    is True if the kernel killed any process of this machine to free memory. `master` is the Spark master that the job names,
+    and `application` its application there.
     """
     output_tail = output_tail[-OUTPUT_TAIL_MAX:]
     if record is not None and record.how == "stopped":
         return _outcome(Ending.STOPPED, record.reason or STOPPED.reason)
     if not os.WIFSIGNALED(status) and (spark_reasons := _ENDED_BY_SPARK.findall(output_tail)):
         return _classify_end_by_spark(spark_reasons[-1], master)
+    if not os.WIFSIGNALED(status) and (outcome := _classify_end_by_yarn(application)) is not None:
+        return outcome
     if record is not None and record.how == "failed":
         return _classify_failure(record, output_tail, kernel_killed_for_memory=kernel_killed_for_memory)
     if os.WIFSIGNALED(status):
@@ -94,6 +101,19 @@ def _classify_end_by_spark(spark_reason: str, master: str) -> Outcome:
         return _outcome(Ending.FAILED, f"the Spark cluster ended the application: {spark_reason}")
     where = f" at {master}" if master else ""
     return _outcome(Ending.LOST, f"the Spark Master is unreachable: none answered{where}, and Spark gave up")
+
+
+def _classify_end_by_yarn(application: ApplicationStatus) -> Outcome | None:
+    """Classify a driver whose application YARN has ended. Spark then stops, and the script may report that as a normal end.
+
+    A lost application master, and a ResourceManager that has restarted without recovery, are not the job's fault.
+    """
+    if application.state == APPLICATION_FORGOTTEN:
+        return _outcome(Ending.LOST, application.note)
+    if application.state not in APPLICATION_FAILED:
+        return None
+    lost = _LOST_APPLICATION_MASTER in application.note
+    return _outcome(Ending.LOST if lost else Ending.FAILED, application.note)
 
 
 def _classify_failure(record: ExitRecord, output_tail: str, *, kernel_killed_for_memory: bool) -> Outcome:

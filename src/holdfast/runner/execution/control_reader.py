@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+from holdfast.driver_protocol.application_status import ApplicationStatus, parse_application_status
 from holdfast.driver_protocol.control_files import (
+    APPLICATION_FILE,
     CLAIM_REQUESTS_FILE,
     EXIT_RECORD_FILE,
     KAFKA_STATUS_FILE,
@@ -17,7 +19,7 @@ from holdfast.driver_protocol.kafka_status import KafkaStatus, parse_kafka_statu
 from holdfast.driver_protocol.location_claim import ClaimRequest, parse_claim_requests
 from holdfast.driver_protocol.progress_record import parse_progress, parse_query_batches
 from holdfast.driver_protocol.query_record import NOTE_MAX, StartedQuery, parse_started_queries
-from holdfast.model.job import Progress
+from holdfast.model.job import Progress, SparkApplication
 
 
 class ControlReader:
@@ -63,6 +65,16 @@ class ControlReader:
             offset_queries=record.offset_queries,
             lag=tuple(json.dumps(lag) for lag in self._kafka_status().lag),
         )
+
+    def application_status(self) -> ApplicationStatus:
+        return parse_application_status(read_control_file(self.directory, APPLICATION_FILE) or {})
+
+    def application(self) -> SparkApplication | None:
+        """Return the application for the lease, or None for a local master and before it is known."""
+        status = self.application_status()
+        if not status.id:
+            return None
+        return SparkApplication(status.id, status.state, status.executors, status.lost, status.decommissioned, status.last_loss)
 
     def kafka_note(self) -> str:
         """Return the Kafka monitor's sentence for operators, or an empty string."""

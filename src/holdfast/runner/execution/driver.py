@@ -12,7 +12,7 @@ from holdfast.errors import Conflict, Refused, Unavailable
 from holdfast.log import Log
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import encode
-from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
+from holdfast.model.job import Ending, Outcome, Progress, Report, SparkApplication, Spec
 from holdfast.runner import process_file
 from holdfast.runner.attempt_layout import CONTROL_DIRECTORY, DRIVER_LOG, OUTCOME_FILE, PROCESSES_FILE, SESSION_FILE
 from holdfast.runner.execution.attempt_checkpoint import AttemptCheckpoint, EndedBeforeStart
@@ -95,7 +95,7 @@ class LocalDriverExecution:
     ) -> AttemptCheckpoint:
         checkpoint = self._checkpoint = self._open_checkpoint(command)
         await checkpoint.require_no_unreported_outcome(previous_report)
-        await check_master(spec)
+        await check_master(spec, os.environ)
         # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
         await self._fetch_code(command)
         await checkpoint.claim()
@@ -215,6 +215,7 @@ class LocalDriverExecution:
             stop_requested=self._stop_requested,
             kernel_killed_for_memory=kernel_killed_for_memory,
             master=master,
+            application=self._control.application_status(),
         )
 
     def _classify_refusal(self, error: Refused | Conflict) -> Ending:
@@ -262,11 +263,17 @@ class LocalDriverExecution:
     @property
     def note(self) -> str:
         checkpoint_note = self._checkpoint.note if self._checkpoint is not None else ""
-        return "; ".join(filter(None, (checkpoint_note, self._control.query_note(), self._control.kafka_note())))
+        application_note = self._control.application_status().note
+        notes = (checkpoint_note, application_note, self._control.query_note(), self._control.kafka_note())
+        return "; ".join(filter(None, notes))
 
     @property
     def batch_s(self) -> float:
         return self._control.batch_s()
+
+    @property
+    def application(self) -> SparkApplication | None:
+        return self._control.application()
 
     def progress(self) -> Progress | None:
         return self._control.progress()

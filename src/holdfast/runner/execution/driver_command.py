@@ -1,5 +1,6 @@
 """Command of a driver: its code, its arguments and its environment."""
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from holdfast.runner.attempt_layout import (
 from holdfast.runner.cds.archive import ArchiveDirectory, java_options
 from holdfast.runner.execution.pipeline_archive import unpack_pipeline
 from holdfast.runner.lease import AttemptAssignment
+from holdfast.runner.yarn.hadoop_configuration import qualify_local_path
+from holdfast.runner.yarn.yarn_settings import yarn_conf
 from holdfast.storage import Storage, spark_checkpoint_uri, spark_conf
 
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
@@ -78,7 +81,8 @@ class DriverCommand:
         self._directory = directory
         self._storage = storage
         self._resources = resources
-        self.checkpoint = checkpoint_root(spec, assignment.job, str(storage.location))
+        root = checkpoint_root(spec, assignment.job, str(storage.location))
+        self.checkpoint = qualify_local_path(root, os.environ, dict(spec.conf))
         self.work_directory = directory / WORK_DIRECTORY
         self.scratch_directory = directory / SCRATCH_DIRECTORY
         self.cds_archive: Path | None = None
@@ -160,6 +164,7 @@ class DriverCommand:
             "spark.app.name": self._spec.name,
             CHECKPOINT_CONF: self.checkpoint,
             **job_conf,
+            **yarn_conf(job_conf, self._assignment.job, self._assignment.attempt),
         }
         scratch = f"-Djava.io.tmpdir={self.scratch_directory}"  # Spark puts its own temporary directories there too
         java = shlex.join([*JAVA_OPTIONS, scratch, *(java_options(self.cds_archive) if self.cds_archive is not None else ())])

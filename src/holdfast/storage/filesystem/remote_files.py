@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -116,9 +117,14 @@ class RemoteFiles:
         """Do nothing: closing a stream waits until the store has the data."""
 
     def replace(self, path: str, data: bytes) -> None:
-        action = f"cannot write {self.display_name}/{path}"
-        with os_errors_as_unavailable(action), self._files.open_output_stream(f"{self._path}/{path}") as stream:
-            stream.write(data)  # the store publishes the object when the stream is closed
+        target = f"{self._path}/{path}"
+        is_object_store = self._files.type_name in OBJECT_STORES
+        temporary = target if is_object_store else f"{target}.{os.urandom(8).hex()}.tmp"
+        with os_errors_as_unavailable(f"cannot write {self.display_name}/{path}"):
+            with self._files.open_output_stream(temporary) as stream:
+                stream.write(data)
+            if not is_object_store:  # a store publishes the object when the stream is closed, a file system needs a rename
+                self._files.move(temporary, target)
         TransferProgress.report()
 
     def move(self, path: str, to: str) -> None:

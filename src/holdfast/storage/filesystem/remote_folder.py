@@ -3,7 +3,7 @@
 An object store publishes an object when its upload completes, so a plain write is atomic. pyarrow also completes the upload
 when a stream is garbage-collected, for example after an exception, which would publish a partial object. Unfinished streams
 are therefore referenced until the process ends. The store may keep their parts: configure the bucket to abort incomplete
-uploads. File systems such as HDFS show partially written files, so there a file is written under a temporary name and renamed.
+uploads. HDFS shows partially written files, so there a file is written under a temporary name and renamed.
 """
 
 import contextlib
@@ -18,8 +18,10 @@ from urllib.parse import parse_qsl
 from holdfast.errors import Refused
 from holdfast.storage.digest import ReadInto, Write
 from holdfast.storage.filesystem.folder import FolderEntry
+from holdfast.storage.filesystem.hadoop_filesystem import TYPE_NAME as HADOOP
+from holdfast.storage.filesystem.hadoop_filesystem import connect_hadoop
 from holdfast.storage.filesystem.os_errors import first_line, os_errors_as_unavailable
-from holdfast.storage.location import Location
+from holdfast.storage.location import HADOOP_SCHEMES, Location
 from holdfast.storage.storage_errors import FolderMissing, NotAFile
 
 OBJECT_STORES = ("s3", "gcs", "abfs")
@@ -62,6 +64,7 @@ class RemoteFolder:
         self._wall = wall
         self._path = path
         self._is_object_store = files.type_name in OBJECT_STORES
+        self._is_hadoop = files.type_name == HADOOP
         self.display_name = display_name
 
     def entries(self) -> Iterator[FolderEntry]:
@@ -112,7 +115,7 @@ class RemoteFolder:
     @contextlib.contextmanager
     def open_writer(self, name: str) -> Iterator[Write]:
         action = f"cannot write to {self.display_name}"
-        target = self._at(name) if self._is_object_store else self._at(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
+        target = self._at(name) if self._is_object_store else self._at(self._temporary_name())
         with os_errors_as_unavailable(action):
             stream = self._files.open_output_stream(target)
         _unfinished.append(stream)
@@ -126,23 +129,20 @@ class RemoteFolder:
         with os_errors_as_unavailable(action):
             stream.close()
             if not self._is_object_store:
-                self._publish(target, name)
+                self._files.move(target, self._at(name))
         _unfinished.remove(stream)
 
-    def _publish(self, temporary: str, name: str) -> None:
-        """Rename a temporary file. HDFS does not rename over an existing file, so remove that first."""
-        with contextlib.suppress(FileNotFoundError):
-            self._files.delete_file(self._at(name))
-        self._files.move(temporary, self._at(name))
-
     def create(self, name: str, data: bytes) -> bool:
-        """Create a file exclusively, without the conditional write that pyarrow lacks.
+        """Create a file exclusively. HDFS refuses to rename a file to a path in use.
 
-        A writer first creates a candidate object, then lists the folder, then creates the file. It withdraws if it sees the
-        file or another candidate. Of two concurrent writers, the one that lists last sees the other, so at most one creates
-        the file. This requires a store with read-after-write consistency: S3, GCS, Azure and HDFS have it. Both writers may
-        withdraw; they then retry after random pauses. The candidate of a killed writer blocks the name for every other writer.
+        pyarrow has no conditional write for the other stores. A writer first creates a candidate object, then lists the folder,
+        then creates the file. It withdraws if it sees the file or another candidate. Of two concurrent writers, the one that
+        lists last sees the other, so at most one creates the file. This requires a store with read-after-write consistency:
+        S3, GCS and Azure have it. Both writers may withdraw; they then retry after random pauses. The candidate of a killed
+        writer blocks the name for every other writer.
         """
+        if self._is_hadoop:
+            return self._create_by_rename(name, data)
         candidate = f"{name}{_CANDIDATE}{hashlib.sha256(data).hexdigest()[:16]}"
         for pause_s in _CREATE_PAUSES_S:
             time.sleep(pause_s * random.random())
@@ -158,17 +158,42 @@ class RemoteFolder:
             self.remove(candidate)
         return False
 
+    def _create_by_rename(self, name: str, data: bytes) -> bool:
+        if self.stat(name) is not None:
+            return False
+        temporary = self._temporary_name()
+        self._write_in_place(temporary, data)
+        with os_errors_as_unavailable(f"cannot create {self.display_name}/{name}"):
+            created = bool(self._files.move_exclusively(self._at(temporary), self._at(name)))
+        if not created:
+            self.remove(temporary)
+        return created
+
+    def _write_in_place(self, name: str, data: bytes) -> None:
+        with (
+            os_errors_as_unavailable(f"cannot write to {self.display_name}"),
+            self._files.open_output_stream(self._at(name)) as stream,
+        ):
+            stream.write(data)
+
+    def _temporary_name(self) -> str:
+        return f"{_TEMPORARY}{os.urandom(8).hex()}.tmp"
+
     def _write(self, name: str, data: bytes) -> None:
         with self.open_writer(name) as write:
             write(memoryview(data))
 
     def renew(self, name: str) -> bool:
-        """Return True for a young object. Also for any file of HDFS, which cannot be renewed without removing it briefly.
-
-        There, `Storage.ensure_stored` after the submission protects the blob.
-        """
+        """Set the modification time of a file of HDFS. An object has none that can be set, so return True if it is young."""
         entry = self.stat(name)
-        return entry is not None and (not self._is_object_store or self._wall() - entry.modified_wall_s < RENEW_AFTER_S)
+        if entry is None or not self._is_hadoop:
+            return entry is not None and (not self._is_object_store or self._wall() - entry.modified_wall_s < RENEW_AFTER_S)
+        with os_errors_as_unavailable(f"cannot renew {self.display_name}/{name}"):
+            try:
+                self._files.touch(self._at(name), self._wall())
+            except FileNotFoundError:
+                return False
+        return True
 
     def remove(self, name: str) -> None:
         with os_errors_as_unavailable(f"cannot remove {self.display_name}/{name}"), contextlib.suppress(FileNotFoundError):
@@ -210,13 +235,16 @@ def open_remote_folder(location: Location, folder: str, make: bool) -> Iterator[
 
 
 def connect(location: Location) -> tuple[Any, str]:
-    """Return pyarrow's file system and path for a location. Raises ValueError, ImportError and OSError.
+    """Return the file system and the path of a location. Raises ValueError, ImportError, OSError, and the errors of a JVM.
 
-    S3 gets two settings that a URI cannot express. Background writes are off: they would pile up in memory and hide whether
-    an upload makes progress. Timeouts are longer than the default of 3 s, which a busy server sometimes exceeds.
+    Hadoop's own client serves HDFS. S3 gets two settings that a URI cannot express. Background writes are off: they would pile
+    up in memory and hide whether an upload makes progress. Timeouts are longer than the default of 3 s, which a busy server
+    sometimes exceeds.
     """
     from pyarrow.fs import FileSystem, S3FileSystem
 
+    if location.scheme in HADOOP_SCHEMES:
+        return connect_hadoop(location)
     files, path = FileSystem.from_uri(str(location))
     parameters = dict(parse_qsl(location.query))
     if files.type_name != "s3" or not parameters.keys() <= _S3_OPTIONS.keys():

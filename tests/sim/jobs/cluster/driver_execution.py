@@ -56,6 +56,7 @@ class SimDriverExecution:
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self.driver_pid: int | None = None
         self.isolation = ""
+        self.application = None
         self.note = ""
         self.batch_s = 0.0
 

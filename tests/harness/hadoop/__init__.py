@@ -1,0 +1,1 @@
+"""Hadoop cluster on loopback: HDFS and YARN, with real daemons."""
