@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.leader.observer import Observer
-from holdfast.model.codec import NewerSchema, UnreadableRecord
+from holdfast.model.codec import SCHEMA, NewerSchema, UnreadableRecord
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import NO_FAILURES, JobState, Report
 from holdfast.model.phase import Phase
@@ -71,7 +71,7 @@ class StopsAtNewerSchema(SimLeader):
     async def run_pass(self) -> int:
         await self.observer.refresh()
         for reason in self.observer.jobs_set_aside().values():
-            raise NewerSchema(reason, schema=2)
+            raise NewerSchema(reason, schema=SCHEMA + 1)
         return await super().run_pass()
 
 
