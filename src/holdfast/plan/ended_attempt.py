@@ -7,6 +7,7 @@ from holdfast.model.identifiers import NodeId
 from holdfast.model.job import Desired, Ending, JobState, Outcome, Report, Spec
 from holdfast.model.phase import Phase
 from holdfast.plan.command import Command, EndAttempt
+from holdfast.plan.scheduled_run import ScheduledRun
 from holdfast.plan.snapshot import Snapshot
 from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
 
@@ -38,7 +39,9 @@ class EndedAttempt:
         if self.desired is Desired.CANCEL:
             return self.changer.change(state, Phase.CANCELLED, CANCELLED_REASON)
         outcome = report.outcome if report is not None and report.outcome is not None else self._loss()
-        return self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
+        command = self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
+        schedule = self.spec.schedule
+        return command if schedule is None else ScheduledRun(self.changer, schedule).end(command, state, outcome, self.desired)
 
     @property
     def _report(self) -> Report | None:

@@ -36,6 +36,8 @@ class JobView:
     """Version of the `desired` znode: the number of the user's last request."""
     force: bool = False
     """The user's last request asserts that the previous attempt is dead: the next one may start on any node."""
+    run_now: bool = False
+    """The user's last request asks for a run of a scheduled job at once."""
     spec_version: int = FIRST_VERSION
     """Version of the spec that the user requested."""
     complete: bool = True
