@@ -14,6 +14,7 @@ from holdfast.model.codec import encode
 from holdfast.model.identifiers import is_valid_name
 from holdfast.model.job import Spec
 from holdfast.model.restart_strategy import parse_strategy as parse_restart_strategy
+from holdfast.model.schedule.slots import Schedule
 
 SCRIPT_BYTES_MAX = 8 * 1024 * 1024
 SLOTS_MAX = 1000
@@ -42,6 +43,7 @@ class JobRequest:
     arguments: tuple[str, ...]
     conf: tuple[tuple[str, str], ...]
     py_files: tuple[Path, ...]
+    schedule: Schedule | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -57,6 +59,7 @@ class JobRequest:
             arguments=self.arguments,
             conf=self.conf,
             py_files=tuple((file.name, blobs[file]) for file in self.py_files),
+            schedule=self.schedule,
         )
 
 
@@ -69,6 +72,7 @@ def check_request(
     arguments: Sequence[str],
     conf: Mapping[str, str],
     py_files: Sequence[Path],
+    schedule: Schedule | None = None,
 ) -> JobRequest:
     """Check everything about a job that can be checked without the cluster. Raise Refused with the first problem."""
     for text in (str(script), *arguments, *conf, *conf.values(), *map(str, py_files)):
@@ -89,6 +93,7 @@ def check_request(
         arguments=tuple(arguments),
         conf=_check_conf(conf),
         py_files=tuple(py_files),
+        schedule=schedule,
     )
     size = len(encode(request.spec(dict.fromkeys(request.files, "0" * 64))))
     if size > SPEC_BYTES_MAX:
