@@ -192,8 +192,18 @@ def test_runs_never_overlap_and_the_policy_decides_about_the_slots_that_passed(
         assert scene.state.reason == "run 1 finished; 3 slots skipped; next run at 1970-01-12 13:47:20 UTC"
 
 
-def test_run_that_waits_to_be_repeated_gives_way_to_the_next_run() -> None:
-    scene = Scene(Schedule(10.0), restart="fixed:99:1h")
+def test_fixed_number_of_restarts_is_carried_out_although_the_next_run_is_due() -> None:
+    scene = Scene(Schedule(10.0), restart="fixed:2:15s")
+    scene.settle()
+    scene.end_attempt(Ending.FAILED)
+    scene.wait_until(T + 14)
+    assert (scene.phase(), scene.open_slot()) == (Phase.BACKOFF, T)
+    scene.wait_until(T + 15)
+    assert (scene.phase(), scene.open_slot(), scene.state.attempt) == (Phase.STARTING, T, 2)
+
+
+def test_run_that_waits_for_one_of_unlimited_restarts_gives_way_to_the_next_run() -> None:
+    scene = Scene(Schedule(10.0), restart="rate:99:1d:1h")
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     scene.wait_until(T + 9)

@@ -41,7 +41,9 @@ class EndedAttempt:
         outcome = report.outcome if report is not None and report.outcome is not None else self._loss()
         command = self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
         schedule = self.spec.schedule
-        return command if schedule is None else ScheduledRun(self.changer, schedule).end(command, state, outcome, self.desired)
+        if schedule is None:
+            return command
+        return ScheduledRun(self.changer, schedule, self.spec.restart).end(command, state, outcome, self.desired)
 
     @property
     def _report(self) -> Report | None:

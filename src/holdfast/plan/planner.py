@@ -134,7 +134,7 @@ class _JobPlanner:
         if state.phase is Phase.PARKED:
             return self._resume(state, spec) if self._has_new_request(state) else None
         if spec.schedule is not None:
-            prepared = ScheduledRun(self._changer, spec.schedule).prepare(state)
+            prepared = ScheduledRun(self._changer, spec.schedule, spec.restart).prepare(state)
             if not isinstance(prepared, JobState):
                 return prepared
             state = prepared

@@ -10,6 +10,7 @@ from holdfast.errors import Refused
 from holdfast.model.job import NO_FAILURES, Desired, JobState, Outcome, Report
 from holdfast.model.phase import Phase
 from holdfast.model.plural import format_count
+from holdfast.model.restart_strategy import FixedDelay, parse_strategy
 from holdfast.model.schedule.runs import RunHistory, RunOutcome, begin_history, find_due_slot
 from holdfast.model.schedule.slots import CatchUp, Schedule
 from holdfast.plan.command import Command, UpdateState
@@ -26,6 +27,8 @@ class ScheduledRun:
 
     changer: StateChanger
     schedule: Schedule
+    restart: str
+    """Restart strategy of the job, which applies within each run."""
 
     @property
     def _job(self) -> JobView:
@@ -77,8 +80,11 @@ class ScheduledRun:
     def _gives_way(self, state: JobState, runs: RunHistory) -> bool:
         """Return True if the open run waits for another try after a failure of the job, and the next run is due.
 
-        A lost attempt may have finished the run. Only the next attempt of the same run can find that out.
+        A strategy with a fixed number of restarts ends the run by itself. Any other one could block the schedule for ever.
+        A lost attempt may have finished the run, and only the next attempt of the same run can find that out.
         """
+        if isinstance(parse_strategy(self.restart), FixedDelay):
+            return False
         report, attempts = self._job.report, runs.run.attempts if runs.run is not None else 0
         if state.phase is not Phase.BACKOFF or attempts == 0 or not isinstance(report, Report):
             return False

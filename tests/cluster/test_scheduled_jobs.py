@@ -1,0 +1,119 @@
+"""A job on a schedule: real AvailableNow runs of Spark, with a process killed every few runs."""
+
+import itertools
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster.command import RunningCluster, start_cluster
+from tests.harness.cluster.jobs import FIRST_BATCH_S, SCRIPTS, AttemptProcesses, ClusterJobs, poll_until
+from tests.harness.cluster.process_observer import ProcessObserver, kill_leftovers
+from tests.harness.cluster.streams import Feeder, read_committed_lines
+
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+RUNS = int(os.environ.get("SCHEDULED_RUNS", "30"))
+"""Runs with kills in between. Each starts Spark, which takes seconds."""
+RUNS_BETWEEN_KILLS = 3
+EVERY_S = 5
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("scheduled")
+    try:
+        yield directory
+    finally:
+        kill_leftovers(directory)
+
+
+class ScheduledJob:
+    def __init__(self, up: RunningCluster, jobs: ClusterJobs, observer: ProcessObserver, feeder: Feeder) -> None:
+        self.up = up
+        self.jobs = jobs
+        self.observer = observer
+        self.output = jobs.directory / "output"
+        options = ("--every", f"{EVERY_S}s", "--restart", "fixed:5:1s")
+        arguments = (str(feeder.directory), str(self.output))
+        self.id = jobs.submit(SCRIPTS / "available_now.py", "scheduled", *arguments, options=options)
+
+    def schedule(self) -> dict[str, Any]:
+        schedule: dict[str, Any] = self.jobs[self.id]["schedule"]
+        return schedule
+
+    def ended_runs(self) -> int:
+        last = self.schedule()["last_run"]
+        return int(last["number"]) if last is not None else 0
+
+    def wait_for_ended_run(self, number: int) -> None:
+        poll_until(lambda: self.ended_runs() >= number, FIRST_BATCH_S, f"the end of run {number}")
+
+    def kill(self, victim: str) -> None:
+        """Send SIGKILL to a process of the open run, or to the agent that leads."""
+        driver = poll_until(lambda: self.observer.running_driver(self.id), FIRST_BATCH_S, "a driver")
+        if victim == "leader":
+            leader, _ = self.jobs.leader()
+            assert leader is not None
+            os.kill(self.up.node(leader)["agent_pid"], signal.SIGKILL)
+        else:
+            try:
+                os.kill(driver.pid if victim == "driver" else AttemptProcesses(driver).runner, signal.SIGKILL)
+            except (AssertionError, ProcessLookupError):
+                return  # the run ended at this moment
+
+
+def test_scheduled_job_copies_each_row_once_although_processes_are_killed(
+    directory: Path, report: Callable[[str], None]
+) -> None:
+    with (
+        start_cluster(directory / "c", "--nodes", "2") as up,
+        ProcessObserver(directory) as observer,
+        Feeder(directory / "in") as feeder,
+        ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
+    ):
+        job = ScheduledJob(up, jobs, observer, feeder)
+        victims = ["driver", "runner", "leader"]
+        killed: list[str] = []
+        while (ended := job.ended_runs()) < RUNS - 1:
+            job.wait_for_ended_run(min(ended + RUNS_BETWEEN_KILLS, RUNS - 1))
+            killed.append(victims[len(killed) % len(victims)])
+            job.kill(killed[-1])
+        with feeder.pause() as written:
+            _wait_until_input_is_copied(job)
+            assert read_committed_lines(job.output) == written, "each row once"
+        jobs.run_ok("stop", job.id)
+        shown = json.loads(jobs.run_ok("show", job.id, "--json"))
+        _check_history(shown)
+        assert not observer.overlaps
+        text = jobs.run_ok("show", job.id)
+        assert f"{shown['schedule']['runs']} runs" in text and " attempts " in text
+        outcomes = [run["outcome"] for run in shown["runs"]]
+        retried = sum(run["attempts"] > 1 for run in shown["runs"])
+        report(
+            f"scheduled: {shown['schedule']['runs']} runs, {shown['attempt']} attempts, {len(killed)} kills, "
+            f"{sum(written.values())} rows, each once; the last {len(outcomes)} runs: "
+            f"{outcomes.count('finished')} finished, {outcomes.count('failed')} failed, {retried} with several attempts"
+        )
+        report(text)
+
+
+def _wait_until_input_is_copied(job: ScheduledJob) -> None:
+    """Wait for the end of a run that began after the last row was written: not the open run, but the next one."""
+    number = job.ended_runs()
+    job.wait_for_ended_run(number + 2)
+
+
+def _check_history(shown: dict[str, Any]) -> None:
+    runs, numbers = shown["runs"], [run["number"] for run in shown["runs"]]
+    assert len(runs) == min(30, shown["schedule"]["runs"])
+    assert numbers == list(range(numbers[0], numbers[0] + len(runs)))
+    due = [run["due"] for run in runs]
+    assert due == sorted(set(due)), "no slot has two runs"
+    for run, following in itertools.pairwise(runs):
+        assert run["ended"] <= following["started"], "no overlap"
+        assert run["first_attempt"] + run["attempts"] == following["first_attempt"], "each attempt belongs to one run"
