@@ -1,4 +1,4 @@
-"""A job on a schedule: real AvailableNow runs of Spark, with a process killed every few runs."""
+"""Invariant 25 with real AvailableNow runs of Spark: each row once, although a process is killed every few runs."""
 
 import itertools
 import json
@@ -51,7 +51,7 @@ class ScheduledJob:
         return int(last["number"]) if last is not None else 0
 
     def wait_for_ended_run(self, number: int) -> None:
-        poll_until(lambda: self.ended_runs() >= number, FIRST_BATCH_S, f"the end of run {number}")
+        poll_until(lambda: self.ended_runs() >= number, RUNS_BETWEEN_KILLS * FIRST_BATCH_S, f"the end of run {number}")
 
     def kill(self, victim: str) -> None:
         """Send SIGKILL to a process of the open run, or to the agent that leads."""
@@ -113,7 +113,7 @@ def _check_history(shown: dict[str, Any]) -> None:
     assert len(runs) == min(30, shown["schedule"]["runs"])
     assert numbers == list(range(numbers[0], numbers[0] + len(runs)))
     due = [run["due"] for run in runs]
-    assert due == sorted(set(due)), "no slot has two runs"
+    assert due == sorted(set(due)), "no due time has two runs"
     for run, following in itertools.pairwise(runs):
         assert run["ended"] <= following["started"], "no overlap"
         assert run["first_attempt"] + run["attempts"] == following["first_attempt"], "each attempt belongs to one run"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Ending, JobState, Lease, Outcome, Progress, Report, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import CatchUp, Schedule
 from holdfast.model.schedule.runs import CLOCK_STEP_S_MAX, RunOutcome
-from holdfast.model.schedule.slots import CatchUp, Schedule
 from holdfast.plan import JobView, Launch, NodeView, Now, Snapshot, UpdateState, plan
 
 JOB, NODE = JobId("j1"), NodeId("n1")
@@ -78,15 +78,15 @@ class Scene:
         self.wall = wall
         self.settle()
 
-    def open_slot(self) -> float | None:
+    def open_due(self) -> float | None:
         runs = self.state.runs
         return runs.run.due if runs is not None and runs.run is not None else None
 
 
-def test_runs_follow_each_other_at_their_slots_and_each_is_an_attempt() -> None:
+def test_runs_follow_each_other_when_they_are_due_and_each_is_an_attempt() -> None:
     scene = Scene()
     scene.settle()
-    assert (scene.phase(), scene.open_slot()) == (Phase.STARTING, T)
+    assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T)
     assert scene.state.reason == "attempt 1 was assigned to n1, for run 1, due at 1970-01-12 13:46:40 UTC"
     scene.wall = T + 4
     scene.end_attempt(Ending.FINISHED, batch=2)
@@ -96,7 +96,7 @@ def test_runs_follow_each_other_at_their_slots_and_each_is_an_attempt() -> None:
     scene.wait_until(T + 9.9)
     assert scene.phase() is Phase.SCHEDULED
     scene.wait_until(T + 10.2)
-    assert (scene.phase(), scene.open_slot(), scene.state.attempt) == (Phase.STARTING, T + 10, 2)
+    assert (scene.phase(), scene.open_due(), scene.state.attempt) == (Phase.STARTING, T + 10, 2)
     assert scene.state.restarts == 0, "another run is no restart"
     scene.end_attempt(Ending.FINISHED, batch=2)
     runs = scene.state.runs
@@ -107,7 +107,7 @@ def test_runs_follow_each_other_at_their_slots_and_each_is_an_attempt() -> None:
     ]
 
 
-def test_job_with_a_cron_expression_waits_for_its_first_slot() -> None:
+def test_job_with_a_cron_expression_waits_for_its_first_run() -> None:
     scene = Scene(Schedule(cron="*/5 * * * *"))
     scene.settle()
     assert scene.phase() is Phase.SCHEDULED
@@ -122,14 +122,14 @@ def test_restarts_by_the_restart_strategy_belong_to_the_run() -> None:
     scene.end_attempt(Ending.FAILED)
     assert scene.phase() is Phase.BACKOFF
     scene.wait_until(T + 3)
-    assert (scene.phase(), scene.open_slot(), scene.state.attempt, scene.state.restarts) == (Phase.STARTING, T, 2, 1)
+    assert (scene.phase(), scene.open_due(), scene.state.attempt, scene.state.restarts) == (Phase.STARTING, T, 2, 1)
     assert "for run 1, due at 1970-01-12 13:46:40 UTC, attempt 2 of the run" in scene.state.reason
     scene.end_attempt(Ending.FAILED)
     assert scene.phase() is Phase.SCHEDULED, "a failed run does not end the job"
     assert scene.state.reason.startswith("run 1 failed: it failed; the job failed 2 times in a row")
     assert scene.state.failures.in_a_row == 0, "the next run has its own budget"
     scene.wait_until(T + 100)
-    assert (scene.phase(), scene.open_slot()) == (Phase.STARTING, T + 100)
+    assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T + 100)
 
 
 @pytest.mark.parametrize("ending", [Ending.UNSTARTABLE, Ending.KILLED, Ending.OUT_OF_MEMORY])
@@ -147,10 +147,10 @@ def test_lost_attempt_is_repeated_in_the_same_run() -> None:
     scene.settle()
     scene.end_attempt(Ending.LOST)
     scene.settle()
-    assert (scene.phase(), scene.open_slot(), scene.state.attempt) == (Phase.STARTING, T, 2)
+    assert (scene.phase(), scene.open_due(), scene.state.attempt) == (Phase.STARTING, T, 2)
 
 
-def test_job_is_parked_after_a_number_of_failed_runs_in_a_row_and_resumed_with_the_next_slot() -> None:
+def test_job_is_parked_after_a_number_of_failed_runs_in_a_row_and_resumed_with_the_next_run() -> None:
     scene = Scene(Schedule(10.0, park_after=2))
     scene.settle()
     scene.end_attempt(Ending.FAILED)
@@ -169,27 +169,27 @@ def test_job_is_parked_after_a_number_of_failed_runs_in_a_row_and_resumed_with_t
 
 
 @pytest.mark.parametrize(
-    ("policy", "slot", "phase"),
+    ("policy", "due", "phase"),
     [
         (CatchUp.ONE, T + 30, Phase.STARTING),
         (CatchUp.ALL, T + 10, Phase.STARTING),
         (CatchUp.NONE, None, Phase.SCHEDULED),
     ],
 )
-def test_runs_never_overlap_and_the_policy_decides_about_the_slots_that_passed(
-    policy: CatchUp, slot: float | None, phase: Phase
+def test_runs_never_overlap_and_the_policy_decides_about_the_times_that_passed(
+    policy: CatchUp, due: float | None, phase: Phase
 ) -> None:
     scene = Scene(Schedule(10.0, catch_up=policy))
     scene.settle()
     scene.take_lease()
     for seconds in range(1, 36):
         scene.wait_until(T + seconds)
-        assert (scene.state.attempt, scene.open_slot()) == (1, T), "the run is still open"
+        assert (scene.state.attempt, scene.open_due()) == (1, T), "the run is still open"
     scene.end_attempt(Ending.FINISHED)
     scene.settle()
-    assert (scene.phase(), scene.open_slot()) == (phase, slot)
+    assert (scene.phase(), scene.open_due()) == (phase, due)
     if policy is CatchUp.NONE:
-        assert scene.state.reason == "run 1 finished; 3 slots skipped; next run at 1970-01-12 13:47:20 UTC"
+        assert scene.state.reason == "run 1 finished; 3 runs skipped; next run at 1970-01-12 13:47:20 UTC"
 
 
 def test_fixed_number_of_restarts_is_carried_out_although_the_next_run_is_due() -> None:
@@ -197,9 +197,9 @@ def test_fixed_number_of_restarts_is_carried_out_although_the_next_run_is_due() 
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     scene.wait_until(T + 14)
-    assert (scene.phase(), scene.open_slot()) == (Phase.BACKOFF, T)
+    assert (scene.phase(), scene.open_due()) == (Phase.BACKOFF, T)
     scene.wait_until(T + 15)
-    assert (scene.phase(), scene.open_slot(), scene.state.attempt) == (Phase.STARTING, T, 2)
+    assert (scene.phase(), scene.open_due(), scene.state.attempt) == (Phase.STARTING, T, 2)
 
 
 def test_run_that_waits_for_one_of_unlimited_restarts_gives_way_to_the_next_run() -> None:
@@ -207,9 +207,9 @@ def test_run_that_waits_for_one_of_unlimited_restarts_gives_way_to_the_next_run(
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     scene.wait_until(T + 9)
-    assert (scene.phase(), scene.open_slot()) == (Phase.BACKOFF, T)
+    assert (scene.phase(), scene.open_due()) == (Phase.BACKOFF, T)
     scene.wait_until(T + 10)
-    assert (scene.phase(), scene.open_slot()) == (Phase.STARTING, T + 10)
+    assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T + 10)
     assert scene.state.runs is not None and scene.state.runs.last is not None
     assert scene.state.runs.last.outcome is RunOutcome.FAILED
     assert scene.state.runs.last.reason.startswith("gave way to the next run: it failed")
@@ -223,19 +223,19 @@ def test_run_whose_attempt_was_lost_does_not_give_way_because_it_may_have_finish
         scene.settle()
         if scene.phase() is Phase.BACKOFF:
             scene.wait_until(scene.state.not_before)
-        assert (scene.phase(), scene.open_slot()) == (Phase.STARTING, T)
+        assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T)
 
 
-def test_run_waits_for_free_slots_with_that_reason_and_keeps_its_slot() -> None:
+def test_run_waits_for_free_slots_with_that_reason_and_keeps_its_due_time() -> None:
     scene = Scene(Schedule(10.0, catch_up=CatchUp.NONE))
     scene.slots = 0
     scene.settle()
-    assert (scene.phase(), scene.open_slot()) == (Phase.PENDING, T)
+    assert (scene.phase(), scene.open_due()) == (Phase.PENDING, T)
     assert scene.state.reason == "waiting for free slots: no node is registered"
     scene.wait_until(T + 500)
     scene.slots = 1
     scene.settle()
-    assert (scene.phase(), scene.open_slot()) == (Phase.STARTING, T)
+    assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T)
 
 
 def test_waiting_job_occupies_no_slots() -> None:
@@ -268,9 +268,9 @@ def test_stop_during_a_run_parks_it_and_resume_continues_the_same_run() -> None:
     scene.wait_until(T + 35)
     scene.request()
     scene.settle()
-    assert (scene.phase(), scene.open_slot(), scene.state.attempt) == (Phase.STARTING, T, 2)
+    assert (scene.phase(), scene.open_due(), scene.state.attempt) == (Phase.STARTING, T, 2)
     scene.end_attempt(Ending.FINISHED)
-    assert (scene.phase(), scene.state.not_before) == (Phase.SCHEDULED, T + 40), "slots during the stop are skipped"
+    assert (scene.phase(), scene.state.not_before) == (Phase.SCHEDULED, T + 40), "due times during the stop are skipped"
 
 
 def test_stop_between_runs_ends_the_schedule_until_the_job_is_resumed() -> None:
@@ -312,7 +312,7 @@ def test_restart_between_runs_starts_a_run_at_once_and_keeps_the_schedule() -> N
     scene.wall = T + 3
     scene.request(run_now=True)
     scene.settle()
-    assert (scene.phase(), scene.open_slot()) == (Phase.STARTING, T + 3)
+    assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T + 3)
     assert "for run 2, requested by a user" in scene.state.reason
     scene.end_attempt(Ending.FINISHED)
     assert (scene.phase(), scene.state.not_before) == (Phase.SCHEDULED, T + 10)
@@ -320,7 +320,7 @@ def test_restart_between_runs_starts_a_run_at_once_and_keeps_the_schedule() -> N
     assert scene.state.attempt == 2, "the request was carried out once"
 
 
-def test_upgrade_between_runs_waits_for_the_next_slot() -> None:
+def test_upgrade_between_runs_waits_for_the_next_run() -> None:
     scene = Scene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
@@ -341,7 +341,7 @@ def test_version_that_fails_before_its_first_batch_is_rolled_back_within_the_run
     scene.wait_until(T + 10)
     scene.end_attempt(Ending.FAILED)
     scene.settle()
-    assert (scene.state.versions.current, scene.open_slot(), scene.phase()) == (1, T + 10, Phase.STARTING)
+    assert (scene.state.versions.current, scene.open_due(), scene.phase()) == (1, T + 10, Phase.STARTING)
 
 
 def test_upgrade_to_another_schedule_begins_it_anew() -> None:
@@ -379,7 +379,7 @@ def test_finding_that_needs_an_operator_parks_the_job_within_its_run() -> None:
     scene = Scene()
     scene.settle()
     scene.end_attempt(Ending.DATA_LOSS)
-    assert (scene.phase(), scene.open_slot()) == (Phase.PARKED, T)
+    assert (scene.phase(), scene.open_due()) == (Phase.PARKED, T)
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SCHEDULED])
@@ -423,9 +423,10 @@ schedules = st.builds(
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(schedules, st.sampled_from(["never", "fixed:1:5s", "exponential"]), actions)
-def test_no_slot_runs_twice_no_runs_overlap_and_the_schedule_goes_on(
+def test_no_time_runs_twice_no_runs_overlap_and_the_schedule_goes_on(
     schedule: Schedule, restart: str, script: list[tuple[str, object]]
 ) -> None:
+    """Invariant 25, for one job and arbitrary endings, requests and clocks."""
     scene = Scene(schedule, restart=restart)
     opened: dict[int, float] = {}
     latest = scene.wall
@@ -474,9 +475,9 @@ def _check(scene: Scene, opened: dict[int, float]) -> None:
         return
     run = runs.run
     assert opened.setdefault(run.number, run.due) == run.due
-    slots = [due for number, due in opened.items() if not _is_requested(scene, number)]
+    times = [due for number, due in opened.items() if not _is_requested(scene, number)]
     assert run.number == max(opened)
-    assert run.requested or slots == sorted(set(slots)), "a slot has two runs"
+    assert run.requested or times == sorted(set(times)), "a due time has two runs"
 
 
 _requested: set[tuple[int, int]] = set()

@@ -139,7 +139,7 @@ CATCHING_SEEDS = {
     "majority of promises accepted": 51,
     "next attempt outside the failsafe set": 99,
     "possible failsafe set ignored": 435,
-    "new leader forgets the slot": 1_000_003,
+    "new leader forgets the position": 1_000_003,
     "finished run repeated": 1_000_000,
     "new leader forgets failures": 721,
     "new leader forgets back-off": 1345,

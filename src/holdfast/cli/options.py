@@ -70,7 +70,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def schedule_options(command: Any) -> Any:
-    """Add the options of a schedule. Their values are passed to `model.schedule.slots.change_schedule`."""
+    """Add the options of a schedule. Their values are passed to `model.schedule.due_times.change_schedule`."""
     for option in (
         click.option(
             "--park-after",
@@ -81,7 +81,7 @@ def schedule_options(command: Any) -> Any:
         click.option(
             "--catch-up",
             type=click.Choice(["none", "one", "all"]),
-            help="Runs for slots that passed while no run could start (default: one).",
+            help="Runs for times that passed while no run could start (default: one).",
         ),
         click.option("--timezone", metavar="NAME", help="Time zone of --cron, such as Europe/Berlin (default: UTC)."),
         click.option(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.client.logs.log_copies import LogCopies
     from holdfast.client.logs.log_follower import LogOutput
     from holdfast.kafka.check.operator_choice import OffsetChoice
-    from holdfast.model.schedule.slots import Schedule
+    from holdfast.model.schedule.due_times import Schedule
     from holdfast.savepoint import Manifest
     from holdfast.zk.records.stored_job import StoredJob
 
@@ -197,7 +197,7 @@ class Cluster:
         imports. `restart` is the strategy after a failure: `never`, `exponential`, `fixed:N:DELAY` or `rate:N:PERIOD:DELAY`.
 
         With `every`, such as `10m`, or `cron`, such as `*/5 * * * *`, the job runs by a schedule. `timezone` is the time zone
-        of `cron` (default: UTC). `catch_up` says what happens after slots that passed while no run could start: `none`, `one`
+        of `cron` (default: UTC). `catch_up` says what happens after times that passed while no run could start: `none`, `one`
         run (the default) or `all`. `park_after` parks the job after that many failed runs in a row.
 
         `restore` is a savepoint, or a job that has stopped or ended, whose checkpoint the new job continues. The jobs in
@@ -207,7 +207,7 @@ class Cluster:
         Raise Refused if the request is invalid or the name is taken.
         """
         from holdfast.client.deployment.job_request import check_request
-        from holdfast.model.schedule.slots import make_schedule
+        from holdfast.model.schedule.due_times import make_schedule
 
         request = check_request(
             Path(script),
@@ -265,7 +265,7 @@ class Cluster:
         Raise Refused if the job has ended or is in quarantine.
         """
         from holdfast.client.deployment.job_request import check_upgrade
-        from holdfast.model.schedule.slots import change_schedule
+        from holdfast.model.schedule.due_times import change_schedule
 
         request = check_upgrade(
             Path(script),

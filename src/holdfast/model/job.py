@@ -7,8 +7,8 @@ from holdfast.model.codec import OLDEST_SCHEMA
 from holdfast.model.failure_history import FailureHistory
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
+from holdfast.model.schedule.due_times import SCHEDULE_SCHEMA, Schedule
 from holdfast.model.schedule.runs import RunHistory
-from holdfast.model.schedule.slots import SCHEDULE_SCHEMA, Schedule
 from holdfast.model.versions import FIRST_VERSION, TRIAL_S, Versions
 
 NO_ATTEMPT = Attempt(0)
@@ -37,7 +37,7 @@ class DesiredRecord:
     trial_s: float = TRIAL_S
     """Seconds a new version may take to its first batch before the job returns to the previous version."""
     run_now: bool = False
-    """The request asks for a run of a scheduled job at once, without waiting for the next slot."""
+    """The request asks for a run of a scheduled job at once, without waiting until the next one is due."""
 
 
 @dataclass(frozen=True, slots=True)

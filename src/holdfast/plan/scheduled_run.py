@@ -1,7 +1,7 @@
 """Decisions about the runs of a scheduled job: when the next one begins, and what follows the end of one.
 
 A run is opened in the transaction that assigns its first attempt, or that records why it waits for a node. The state then
-contains the slot, so each slot has one run, whichever leader decides. While a run is open, no other run begins.
+contains the due time, so each due time has one run, whichever leader decides. While a run is open, no other run begins.
 """
 
 from dataclasses import dataclass, replace
@@ -11,8 +11,8 @@ from holdfast.model.job import NO_FAILURES, Desired, JobState, Outcome, Report
 from holdfast.model.phase import Phase
 from holdfast.model.plural import format_count
 from holdfast.model.restart_strategy import FixedDelay, parse_strategy
-from holdfast.model.schedule.runs import RunHistory, RunOutcome, begin_history, find_due_slot
-from holdfast.model.schedule.slots import CatchUp, Schedule
+from holdfast.model.schedule.due_times import CatchUp, Schedule
+from holdfast.model.schedule.runs import RunHistory, RunOutcome, begin_history, find_due_run
 from holdfast.plan.command import Command, UpdateState
 from holdfast.plan.snapshot import JobView
 from holdfast.plan.state_change import STOPPED_REASON, StateChanger
@@ -53,7 +53,7 @@ class ScheduledRun:
             return self.changer.change(state, Phase.SCHEDULED, reason, not_before=self._wall + RETRY_S, runs=runs)
 
     def _is_still_waiting(self, state: JobState) -> bool:
-        """Return True if an earlier pass has computed the next slot, and it is still in the future."""
+        """Return True if an earlier pass has computed the next due time, and it is still in the future."""
         runs = state.runs
         if state.phase is not Phase.SCHEDULED or runs is None or self._wall >= state.not_before or self._is_requested(state):
             return False
@@ -72,9 +72,9 @@ class ScheduledRun:
                 return self._park(state, runs, state.reason)
         if self._is_requested(state):
             return _with_new_run(state, runs.open_run(self._wall, requested=True))
-        due = find_due_slot(runs, self.schedule, self._wall)
-        if due is not None:
-            return _with_new_run(state, runs.open_run(due.slot, skipped=due.skipped))
+        found = find_due_run(runs, self.schedule, self._wall)
+        if found is not None:
+            return _with_new_run(state, runs.open_run(found.due, skipped=found.skipped))
         return self._wait(state, runs)
 
     def _gives_way(self, state: JobState, runs: RunHistory) -> bool:
@@ -90,20 +90,20 @@ class ScheduledRun:
             return False
         outcome = report.outcome if report.attempt == state.attempt else None
         has_failed = outcome is not None and outcome.ending.is_job_failure
-        return has_failed and find_due_slot(runs, self.schedule, self._wall) is not None
+        return has_failed and find_due_run(runs, self.schedule, self._wall) is not None
 
     def _wait(self, state: JobState, runs: RunHistory) -> Command:
-        """Return the command to wait for the next slot. Without catch-up, the slots that passed are skipped."""
+        """Return the command to wait for the next run. Without catch-up, the due times that passed are skipped."""
         before, last = runs.skipped, _describe_last(runs)
         try:
             if self.schedule.catch_up is CatchUp.NONE:
-                runs = runs.skip_slots(self.schedule, self._wall)
-            slot = runs.next_slot(self.schedule)
-            skipped = f"{format_count(runs.skipped - before, 'slot')} skipped; " if runs.skipped > before else ""
-            reason = f"{last}{skipped}next run at {self.schedule.format_slot(slot)}"
+                runs = runs.skip_due_times(self.schedule, self._wall)
+            due = runs.next_due_time(self.schedule)
+            skipped = f"{format_count(runs.skipped - before, 'run')} skipped; " if runs.skipped > before else ""
+            reason = f"{last}{skipped}next run at {self.schedule.format_due_time(due)}"
         except Refused as error:
-            slot, reason = self._wall + RETRY_S, f"{last}the next run cannot be determined: {error}"
-        return self.changer.change(state, Phase.SCHEDULED, reason, not_before=slot, runs=runs)
+            due, reason = self._wall + RETRY_S, f"{last}the next run cannot be determined: {error}"
+        return self.changer.change(state, Phase.SCHEDULED, reason, not_before=due, runs=runs)
 
     # The end of an attempt
 
@@ -146,12 +146,12 @@ class ScheduledRun:
 
 
 def resume_schedule(state: JobState, schedule: Schedule | None, now: float) -> RunHistory | None:
-    """Return the runs of a job that a user resumes. Slots that passed meanwhile are skipped; an open run continues."""
+    """Return the runs of a job that a user resumes. Due times that passed meanwhile are skipped; an open run continues."""
     if state.runs is None or schedule is None:
         return None
     runs = replace(state.runs, failed_in_a_row=0)
     try:
-        return runs.follow(schedule, now).skip_slots(schedule, now)
+        return runs.follow(schedule, now).skip_due_times(schedule, now)
     except Refused:
         return runs
 
@@ -166,7 +166,7 @@ def describe_run(runs: RunHistory | None, schedule: Schedule | None) -> str:
     if runs is None or runs.run is None or schedule is None:
         return ""
     run = runs.run
-    origin = "requested by a user" if run.requested else f"due at {schedule.format_slot(run.due)}"
+    origin = "requested by a user" if run.requested else f"due at {schedule.format_due_time(run.due)}"
     again = f", attempt {run.attempts} of the run" if run.attempts > 1 else ""
     return f", for run {run.number}, {origin}{again}"
 

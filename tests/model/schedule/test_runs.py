@@ -1,4 +1,4 @@
-"""Record of runs: which slot is due by the catch-up policy, and what is counted."""
+"""Record of runs: which run is due by the catch-up policy, and what is counted."""
 
 from dataclasses import replace
 
@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from holdfast.model.codec import decode, encode
 from holdfast.model.job import JobState
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import CatchUp, Schedule
 from holdfast.model.schedule.runs import (
     CATCH_UP_MAX,
     CLOCK_STEP_S_MAX,
     RUNS_MAX,
-    DueSlot,
+    DueRun,
     RunHistory,
     RunOutcome,
     begin_history,
-    find_due_slot,
+    find_due_run,
 )
-from holdfast.model.schedule.slots import CatchUp, Schedule
 
 EVERY = Schedule(10.0)
 T = 1_000_000.0
-HISTORY = replace(begin_history(EVERY, T), slot=T)
-"""History whose last slot is T."""
+HISTORY = replace(begin_history(EVERY, T), position=T)
+"""History whose last due time is T."""
 
 
 def with_policy(policy: CatchUp) -> Schedule:
@@ -32,43 +32,43 @@ def with_policy(policy: CatchUp) -> Schedule:
 
 
 def test_first_run_of_an_interval_is_due_at_once_and_of_a_cron_expression_at_its_next_time() -> None:
-    assert find_due_slot(begin_history(EVERY, T), EVERY, T) == DueSlot(T, 0)
+    assert find_due_run(begin_history(EVERY, T), EVERY, T) == DueRun(T, 0)
     cron = Schedule(cron="0 0 * * *")
-    assert find_due_slot(begin_history(cron, T), cron, T) is None
-    assert begin_history(cron, T).next_slot(cron) == 1_036_800.0
+    assert find_due_run(begin_history(cron, T), cron, T) is None
+    assert begin_history(cron, T).next_due_time(cron) == 1_036_800.0
 
 
 @pytest.mark.parametrize("policy", CatchUp)
-def test_slot_is_due_from_its_time_on(policy: CatchUp) -> None:
-    assert find_due_slot(HISTORY, with_policy(policy), T + 9.9) is None
-    assert find_due_slot(HISTORY, with_policy(policy), T + 10.0) == DueSlot(T + 10, 0)
+def test_run_is_due_from_its_time_on(policy: CatchUp) -> None:
+    assert find_due_run(HISTORY, with_policy(policy), T + 9.9) is None
+    assert find_due_run(HISTORY, with_policy(policy), T + 10.0) == DueRun(T + 10, 0)
 
 
-def test_policy_decides_about_slots_that_passed() -> None:
-    assert find_due_slot(HISTORY, with_policy(CatchUp.ONE), T + 45) == DueSlot(T + 40, 3)
-    assert find_due_slot(HISTORY, with_policy(CatchUp.ALL), T + 45) == DueSlot(T + 10, 0)
-    assert find_due_slot(HISTORY, with_policy(CatchUp.NONE), T + 45) == DueSlot(T + 40, 3), "it is only 5 s late"
+def test_policy_decides_about_times_that_passed() -> None:
+    assert find_due_run(HISTORY, with_policy(CatchUp.ONE), T + 45) == DueRun(T + 40, 3)
+    assert find_due_run(HISTORY, with_policy(CatchUp.ALL), T + 45) == DueRun(T + 10, 0)
+    assert find_due_run(HISTORY, with_policy(CatchUp.NONE), T + 45) == DueRun(T + 40, 3), "it is only 5 s late"
     hourly = Schedule(3600.0, catch_up=CatchUp.NONE)
-    history = replace(begin_history(hourly, T), slot=T)
-    assert find_due_slot(history, hourly, T + 3600 + 59) == DueSlot(T + 3600, 0)
-    assert find_due_slot(history, hourly, T + 3600 + 61) is None
-    assert history.skip_slots(hourly, T + 3600 + 61).next_slot(hourly) == T + 7200
-    assert history.skip_slots(hourly, T + 2 * 3600 + 61).skipped == 2
+    history = replace(begin_history(hourly, T), position=T)
+    assert find_due_run(history, hourly, T + 3600 + 59) == DueRun(T + 3600, 0)
+    assert find_due_run(history, hourly, T + 3600 + 61) is None
+    assert history.skip_due_times(hourly, T + 3600 + 61).next_due_time(hourly) == T + 7200
+    assert history.skip_due_times(hourly, T + 2 * 3600 + 61).skipped == 2
 
 
-def test_catching_up_all_slots_is_bounded() -> None:
-    due = find_due_slot(HISTORY, with_policy(CatchUp.ALL), T + 10 * (CATCH_UP_MAX + 50))
-    assert due == DueSlot(T + 10 * 51, 50)
+def test_catching_up_all_times_is_bounded() -> None:
+    due = find_due_run(HISTORY, with_policy(CatchUp.ALL), T + 10 * (CATCH_UP_MAX + 50))
+    assert due == DueRun(T + 10 * 51, 50)
 
 
 def test_run_that_a_user_asked_for_leaves_the_position_in_the_schedule() -> None:
     runs = HISTORY.open_run(T + 3.0, requested=True)
-    assert (runs.slot, runs.number) == (T, 1)
-    assert runs.end_run(RunOutcome.FINISHED, "done", now=T + 5, batch_id=None).next_slot(EVERY) == T + 10
+    assert (runs.position, runs.number) == (T, 1)
+    assert runs.end_run(RunOutcome.FINISHED, "done", now=T + 5, batch_id=None).next_due_time(EVERY) == T + 10
 
 
-def test_skipped_slots_are_counted_in_the_next_run() -> None:
-    runs = HISTORY.skip_slots(EVERY, T + 25).open_run(T + 40, skipped=1)
+def test_skipped_runs_are_counted_in_the_next_run() -> None:
+    runs = HISTORY.skip_due_times(EVERY, T + 25).open_run(T + 40, skipped=1)
     assert runs.run is not None
     assert (runs.run.skipped, runs.skipped) == (3, 0)
 
@@ -96,11 +96,11 @@ def test_history_is_bounded_and_its_record_is_decoded_again() -> None:
 
 def test_changed_schedule_begins_now_and_a_clock_that_was_years_ahead_does_not_stop_it() -> None:
     hourly = Schedule(3600.0)
-    assert HISTORY.follow(hourly, T + 5).next_slot(hourly) == T + 3605
+    assert HISTORY.follow(hourly, T + 5).next_due_time(hourly) == T + 3605
     assert HISTORY.follow(replace(EVERY, catch_up=CatchUp.ALL, park_after=3), T + 5) == HISTORY
-    ahead = replace(HISTORY, slot=T + 10 * 365 * 86400)
-    assert ahead.follow(EVERY, T).next_slot(EVERY) == T + 10
-    slightly_ahead = replace(HISTORY, slot=T + CLOCK_STEP_S_MAX)
+    ahead = replace(HISTORY, position=T + 10 * 365 * 86400)
+    assert ahead.follow(EVERY, T).next_due_time(EVERY) == T + 10
+    slightly_ahead = replace(HISTORY, position=T + CLOCK_STEP_S_MAX)
     assert slightly_ahead.follow(EVERY, T) == slightly_ahead
 
 
@@ -117,26 +117,26 @@ steps = st.lists(st.tuples(st.floats(-1000.0, 7200.0), st.booleans()), max_size=
 
 @settings(deadline=None)
 @given(schedules, steps)
-def test_slots_only_grow_and_none_runs_twice_while_the_clock_jumps(
+def test_due_times_only_grow_and_none_runs_twice_while_the_clock_jumps(
     schedule: Schedule, passes: list[tuple[float, bool]]
 ) -> None:
-    """Each pass moves the clock, and a slot that is due is run. The total step back stays below the documented limit."""
+    """Each pass moves the clock, and a run that is due is opened. The total step back stays below the documented limit."""
     now = latest = 1_774_700_000.0  # just before the clocks go forward in Berlin
     history: RunHistory = begin_history(schedule, now)
-    slots: list[float] = []
-    position = history.slot
+    times: list[float] = []
+    position = history.position
     for step_s, skips in passes:
         now = max(now + step_s, latest - CLOCK_STEP_S_MAX)
         latest = max(latest, now)
         history = history.follow(schedule, now)
-        due = find_due_slot(history, schedule, now)
+        due = find_due_run(history, schedule, now)
         if due is not None:
-            assert due.slot <= now and due.skipped >= 0
-            slots.append(due.slot)
-            history = history.open_run(due.slot, skipped=due.skipped).end_run(RunOutcome.FINISHED, "", now=now, batch_id=None)
+            assert due.due <= now and due.skipped >= 0
+            times.append(due.due)
+            history = history.open_run(due.due, skipped=due.skipped).end_run(RunOutcome.FINISHED, "", now=now, batch_id=None)
         elif skips:
-            history = history.skip_slots(schedule, now)
-        assert history.slot >= position
-        position = history.slot
-        assert history.next_slot(schedule) > history.slot
-    assert slots == sorted(set(slots))
+            history = history.skip_due_times(schedule, now)
+        assert history.position >= position
+        position = history.position
+        assert history.next_due_time(schedule) > history.position
+    assert times == sorted(set(times))

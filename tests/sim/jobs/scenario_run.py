@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec
-from holdfast.model.schedule.slots import CatchUp, Schedule
+from holdfast.model.schedule.due_times import CatchUp, Schedule
 from tests.sim.jobs.checks.job_oracles import JobOracles
 from tests.sim.jobs.cluster.drivers import Behaviour, Driver, DriverEnd, DriverRegistry
 from tests.sim.jobs.cluster.job_node import Components, JobNode, SharedEnvironment

@@ -110,7 +110,7 @@ def failsafe_faults(run: ScenarioRun) -> None:
 
 
 def scheduled_jobs(run: ScenarioRun) -> None:
-    """Faults and requests of users while jobs run by a schedule. Each slot has one run, and the schedules go on."""
+    """Faults and requests of users while jobs run by a schedule. Each due time has one run, and the schedules go on."""
     run.submit_scheduled_jobs(run.random.randrange(1, 3), 3.0)
     run.change_desired_at_random(0.3)
     for _ in range(run.random.randrange(0, 3)):

@@ -22,7 +22,7 @@ from tests.sim.jobs.broken.leaders import (
     NewLeaderContinuesMargin,
     NewLeaderForgetsBackoff,
     NewLeaderForgetsFailures,
-    NewLeaderForgetsSlot,
+    NewLeaderForgetsPosition,
     NodesAreNotAsked,
     NoFailsafeSet,
     ReleasesInSecondTransaction,
@@ -415,10 +415,10 @@ VARIANTS = {
         scenarios=("failsafe",),
     ),
     # Schedules
-    "new leader forgets the slot": Variant(
+    "new leader forgets the position": Variant(
         "The position in the schedule survives a leader failover.",
         "RunRules._check_position",
-        Components(leader=leader_with_observer(NewLeaderForgetsSlot), observer=NewLeaderForgetsSlot),
+        Components(leader=leader_with_observer(NewLeaderForgetsPosition), observer=NewLeaderForgetsPosition),
         scenarios=("schedule",),
     ),
     "finished run repeated": Variant(

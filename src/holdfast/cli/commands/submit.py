@@ -69,12 +69,12 @@ def submit(
 ) -> None:
     """Submit a PySpark script, or a declarative pipeline (.yml). The cluster then keeps it running.
 
-    With --every or --cron, the job runs by a schedule: each run ends by itself, and the next one starts at the next slot.
+    With --every or --cron, the job runs by a schedule: each run ends by itself, and the next one starts when it is due.
 
     ARGS are the arguments of the script; put '--' before them.
     """
     from holdfast.client.deployment.job_request import check_request, parse_conf_options
-    from holdfast.model.schedule.slots import make_schedule
+    from holdfast.model.schedule.due_times import make_schedule
 
     request = check_request(
         script,

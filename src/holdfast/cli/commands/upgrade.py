@@ -63,7 +63,7 @@ def upgrade(
     version does not commit its first batch in time, the previous version is started again.
     """
     from holdfast.client.deployment.job_request import check_upgrade, parse_conf_options
-    from holdfast.model.schedule.slots import Schedule, change_schedule
+    from holdfast.model.schedule.due_times import Schedule, change_schedule
 
     def schedule(current: Schedule | None) -> Schedule | None:
         return change_schedule(

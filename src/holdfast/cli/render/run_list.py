@@ -55,7 +55,7 @@ def _details(run: Run, now: float) -> list[str]:
     if run.batches is not None:
         found.append(format_count(run.batches, "batch", "batches"))
     if run.skipped:
-        found.append(f"{format_count(run.skipped, 'slot')} skipped before it")
+        found.append(f"{format_count(run.skipped, 'run')} skipped before it")
     if run.reason and run.outcome is not RunOutcome.FINISHED:
         found.append(run.reason)
     return found

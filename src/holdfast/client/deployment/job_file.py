@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.client.deployment.job_request import JobRequest, check_request
 from holdfast.errors import Refused
 from holdfast.model.job import Spec
-from holdfast.model.schedule.slots import make_schedule
+from holdfast.model.schedule.due_times import make_schedule
 
 SUFFIX = ".toml"
 KEYS: dict[str, type] = {

@@ -14,7 +14,7 @@ from holdfast.model.codec import encode
 from holdfast.model.identifiers import is_valid_name
 from holdfast.model.job import Spec
 from holdfast.model.restart_strategy import parse_strategy as parse_restart_strategy
-from holdfast.model.schedule.slots import Schedule
+from holdfast.model.schedule.due_times import Schedule
 
 SCRIPT_BYTES_MAX = 8 * 1024 * 1024
 SLOTS_MAX = 1000

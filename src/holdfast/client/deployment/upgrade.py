@@ -11,7 +11,7 @@ from holdfast.client.deployment.job_request import JobRequest
 from holdfast.client.deployment.upload import Blobs, upload_and_record
 from holdfast.client.jobs.waiting import WaitFailed, until_accepted, wait_for_job
 from holdfast.model.job import Desired, JobState, Spec
-from holdfast.model.schedule.slots import Schedule
+from holdfast.model.schedule.due_times import Schedule
 from holdfast.zk.records.stored_job import StoredJob
 from holdfast.zk.records.upgrade import upgrade as write_version
 from holdfast.zk.session.client import Client

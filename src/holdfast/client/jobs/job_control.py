@@ -162,7 +162,7 @@ def _resume_effect(job: StoredJob) -> str:
     has_open_run = job.runs is not None and job.runs.run is not None
     if job.spec is None or job.spec.schedule is None or job.lease is not None or has_open_run:
         return _start_effect(job)
-    return f"is not running ({job.phase}: {job.reason}) and continues its schedule ({job.spec.schedule.slots_text})"
+    return f"is not running ({job.phase}: {job.reason}) and continues its schedule ({job.spec.schedule.due_times_text})"
 
 
 def _start_effect(job: StoredJob) -> str:

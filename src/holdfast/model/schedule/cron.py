@@ -71,7 +71,7 @@ class CronExpression:
     """True if the hour field is `*` or `*/N`."""
 
     def matches_date(self, day: date) -> bool:
-        """Return True if a slot can be due on this day. If both day fields are restricted, one of them is enough."""
+        """Return True if a run can be due on this day. If both day fields are restricted, one of them is enough."""
         if day.month not in self.months:
             return False
         by_month, by_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
@@ -145,23 +145,23 @@ def _wrong(cron: str, field: _Field, problem: str) -> Refused:
     return Refused(f"'{cron}' is not a cron expression: {field.name}: {problem}")
 
 
-def next_slot(cron: CronExpression, zone: ZoneInfo, after: float) -> float | None:
+def next_due_time(cron: CronExpression, zone: ZoneInfo, after: float) -> float | None:
     """Return the first time after `after`, in seconds since the epoch, or None if there is none within eight years."""
-    return next((slot for slot in _slots_from(cron, zone, _local_date(after, zone) - _DAY, _DAY) if slot > after), None)
+    return next((due for due in _due_times_from(cron, zone, _local_date(after, zone) - _DAY, _DAY) if due > after), None)
 
 
-def last_slot(cron: CronExpression, zone: ZoneInfo, until: float) -> float | None:
+def last_due_time(cron: CronExpression, zone: ZoneInfo, until: float) -> float | None:
     """Return the last time up to `until`, in seconds since the epoch, or None if there is none within eight years."""
-    return next((slot for slot in _slots_from(cron, zone, _local_date(until, zone) + _DAY, -_DAY) if slot <= until), None)
+    return next((due for due in _due_times_from(cron, zone, _local_date(until, zone) + _DAY, -_DAY) if due <= until), None)
 
 
-def count_slots(cron: CronExpression, zone: ZoneInfo, after: float, until: float) -> int:
+def count_due_times(cron: CronExpression, zone: ZoneInfo, after: float, until: float) -> int:
     """Return the number of times after `after` and up to `until`, of at most eight years."""
     count = 0
-    for slot in _slots_from(cron, zone, _local_date(after, zone) - _DAY, _DAY):
-        if slot > until:
+    for due in _due_times_from(cron, zone, _local_date(after, zone) - _DAY, _DAY):
+        if due > until:
             break
-        count += slot > after
+        count += due > after
     return count
 
 
@@ -169,18 +169,18 @@ def _local_date(at: float, zone: ZoneInfo) -> date:
     return datetime.fromtimestamp(at, zone).date()
 
 
-def _slots_from(cron: CronExpression, zone: ZoneInfo, first: date, step: timedelta) -> Iterator[float]:
-    """Yield all slots in the order of time, forwards or backwards, beginning at a local date."""
+def _due_times_from(cron: CronExpression, zone: ZoneInfo, first: date, step: timedelta) -> Iterator[float]:
+    """Yield all due times in the order of time, forwards or backwards, beginning at a local date."""
     day = first
     for _ in range(_DAYS_SEARCHED):
         if cron.matches_date(day):
-            slots = _slots_of_day(cron, zone, day)
-            yield from slots if step > timedelta() else reversed(slots)
+            times = _due_times_of_day(cron, zone, day)
+            yield from times if step > timedelta() else reversed(times)
         day += step
 
 
 @functools.lru_cache(maxsize=2048)
-def _slots_of_day(cron: CronExpression, zone: ZoneInfo, day: date) -> tuple[float, ...]:
+def _due_times_of_day(cron: CronExpression, zone: ZoneInfo, day: date) -> tuple[float, ...]:
     begin = datetime.combine(day, time_of_day(), zone)
     end = datetime.combine(day + _DAY, time_of_day(), zone)
     if begin.utcoffset() == end.utcoffset() and end.timestamp() - begin.timestamp() == _DAY.total_seconds():

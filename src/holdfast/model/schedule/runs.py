@@ -1,23 +1,23 @@
 """Record of the runs of a scheduled job, kept in the job's state.
 
-A run belongs to one slot of the schedule and has one or more attempts. `slot` is written in the same transaction that opens
-the run, so no leader opens a second run for the slot.
+A run belongs to one due time of the schedule and has one or more attempts. `position` is written in the same transaction that
+opens the run, so no leader opens a second run for it.
 """
 
 import enum
 from dataclasses import dataclass, replace
 
-from holdfast.model.schedule.slots import CatchUp, Schedule
+from holdfast.model.schedule.due_times import CatchUp, Schedule
 
 RUNS_MAX = 30
 """Ended runs that the job's state keeps."""
 REASON_MAX = 200
 LATE_S_MAX = 60.0
-"""Delay up to which a slot counts as on time for the policy `none`, for example after a change of leader."""
+"""Delay up to which a due time counts as on time for the policy `none`, for example after a change of leader."""
 CATCH_UP_MAX = 100
-"""Slots that the policy `all` makes up for. Earlier ones are skipped."""
+"""Due times that the policy `all` makes up for. Earlier ones are skipped."""
 CLOCK_STEP_S_MAX = 3600.0
-"""Step back of the wall clock up to which the schedule waits until the clock has passed its last slot again."""
+"""Step back of the wall clock up to which the schedule waits until the clock has passed its last due time again."""
 
 
 class RunOutcome(enum.StrEnum):
@@ -31,11 +31,11 @@ class Run:
 
     number: int
     due: float
-    """Slot of the run, or the time at which a user asked for it."""
+    """Due time of the run, or the time at which a user asked for it."""
     requested: bool = False
     """True if a user asked for this run, outside of the schedule."""
     skipped: int = 0
-    """Slots that were skipped between the previous run and this one."""
+    """Due times that were skipped between the previous run and this one."""
     started: float | None = None
     """Time at which its first attempt was assigned."""
     first_attempt: int = 0
@@ -51,11 +51,11 @@ class Run:
 class RunHistory:
     """Position in the schedule, the open run and the last ended runs."""
 
-    slots_text: str
-    """`Schedule.slots_text` of the schedule that `anchor` and `slot` belong to."""
+    due_times_text: str
+    """`Schedule.due_times_text` of the schedule that `anchor` and `position` belong to."""
     anchor: float
-    slot: float
-    """Last slot that has a run or was skipped."""
+    position: float
+    """Last due time that has a run or was skipped."""
     run: Run | None = None
     """Open run: its attempt runs, will be repeated, or waits for a node."""
     ended: tuple[Run, ...] = ()
@@ -63,7 +63,7 @@ class RunHistory:
     number: int = 0
     """Number of the last run."""
     skipped: int = 0
-    """Slots that were skipped since the last run was opened."""
+    """Due times that were skipped since the last run was opened."""
     failed_in_a_row: int = 0
     batch_id: int | None = None
     """Last batch that a run has reported."""
@@ -76,7 +76,7 @@ class RunHistory:
         """Return the history with a new run. A run that a user asked for leaves the position in the schedule as it is."""
         number = self.number + 1
         run = Run(number, due, requested=requested, skipped=self.skipped + skipped)
-        return replace(self, run=run, number=number, skipped=0, slot=self.slot if requested else due)
+        return replace(self, run=run, number=number, skipped=0, position=self.position if requested else due)
 
     def start_attempt(self, attempt: int, now: float) -> "RunHistory":
         """Return the history after an attempt of the open run was assigned."""
@@ -101,58 +101,58 @@ class RunHistory:
             batch_id=batch_id if batch_id is not None else self.batch_id,
         )
 
-    def skip_slots(self, schedule: Schedule, now: float) -> "RunHistory":
-        """Return the history after all slots up to now were skipped."""
-        if schedule.next_slot(self.slot, self.anchor) > now:
+    def skip_due_times(self, schedule: Schedule, now: float) -> "RunHistory":
+        """Return the history after all due times up to now were skipped."""
+        if schedule.next_due_time(self.position, self.anchor) > now:
             return self
-        slot = schedule.last_slot(now, self.anchor)
-        return replace(self, slot=slot, skipped=self.skipped + schedule.count_slots(self.slot, slot))
+        due = schedule.last_due_time(now, self.anchor)
+        return replace(self, position=due, skipped=self.skipped + schedule.count_due_times(self.position, due))
 
-    def next_slot(self, schedule: Schedule) -> float:
-        return schedule.next_slot(self.slot, self.anchor)
+    def next_due_time(self, schedule: Schedule) -> float:
+        return schedule.next_due_time(self.position, self.anchor)
 
     def follow(self, schedule: Schedule, now: float) -> "RunHistory":
         """Return the history for a schedule that an upgrade may have changed, and for a clock that may have been set back.
 
-        A changed schedule begins now. If the clock is far behind the last slot, an earlier clock was wrong. The schedule then
-        continues from now: waiting could take years.
+        A changed schedule begins now. If the clock is far behind the last due time, an earlier clock was wrong. The schedule
+        then continues from now: waiting could take years.
         """
-        if self.slots_text != schedule.slots_text:
-            return replace(self, slots_text=schedule.slots_text, anchor=now, slot=now)
-        if self.slot > now + CLOCK_STEP_S_MAX:
-            return replace(self, slot=now)
+        if self.due_times_text != schedule.due_times_text:
+            return replace(self, due_times_text=schedule.due_times_text, anchor=now, position=now)
+        if self.position > now + CLOCK_STEP_S_MAX:
+            return replace(self, position=now)
         return self
 
 
 def begin_history(schedule: Schedule, now: float) -> RunHistory:
     """Return the history of a job without any run. The first run of an interval is due at once."""
-    slot = now if schedule.cron else now - schedule.every_s
-    return RunHistory(schedule.slots_text, anchor=now, slot=slot)
+    position = now if schedule.cron else now - schedule.every_s
+    return RunHistory(schedule.due_times_text, anchor=now, position=position)
 
 
 @dataclass(frozen=True, slots=True)
-class DueSlot:
-    """Slot for which a run can be opened now."""
+class DueRun:
+    """Due time for which a run can be opened now."""
 
-    slot: float
+    due: float
     skipped: int
-    """Slots before it that are skipped."""
+    """Due times before it that are skipped."""
 
 
-def find_due_slot(history: RunHistory, schedule: Schedule, now: float) -> DueSlot | None:
-    """Return the slot to run now by the catch-up policy, or None if there is none."""
-    following = schedule.next_slot(history.slot, history.anchor)
+def find_due_run(history: RunHistory, schedule: Schedule, now: float) -> DueRun | None:
+    """Return the due time to run now by the catch-up policy, or None if there is none."""
+    following = schedule.next_due_time(history.position, history.anchor)
     if following > now:
         return None
-    last = schedule.last_slot(now, history.anchor)
+    last = schedule.last_due_time(now, history.anchor)
     if schedule.catch_up is CatchUp.NONE and now - last > LATE_S_MAX:
         return None
-    missed = schedule.count_slots(history.slot, last) - 1
+    missed = schedule.count_due_times(history.position, last) - 1
     if schedule.catch_up is not CatchUp.ALL:
-        return DueSlot(last, missed)
-    slot, skipped = following, 0
+        return DueRun(last, missed)
+    due, skipped = following, 0
     if missed >= CATCH_UP_MAX:
-        slot, skipped = last, missed
+        due, skipped = last, missed
         for _ in range(CATCH_UP_MAX - 1):
-            slot, skipped = schedule.last_slot(slot - 0.5, history.anchor), skipped - 1
-    return DueSlot(slot, skipped)
+            due, skipped = schedule.last_due_time(due - 0.5, history.anchor), skipped - 1
+    return DueRun(due, skipped)

@@ -177,14 +177,14 @@ class NewLeaderForgetsBackoff(ChangedObserver):
         return dataclasses.replace(view, state=dataclasses.replace(state, not_before=0.0))
 
 
-class NewLeaderForgetsSlot(ChangedObserver):
+class NewLeaderForgetsPosition(ChangedObserver):
     """Observer that loses the position in the schedule that an earlier leader wrote."""
 
     def change_view(self, view: JobView, epoch: int) -> JobView:
         state = view.state
         if not isinstance(state, JobState) or not state.events or state.events[-1].epoch == epoch or state.runs is None:
             return view
-        runs = dataclasses.replace(state.runs, slot=state.runs.anchor)
+        runs = dataclasses.replace(state.runs, position=state.runs.anchor)
         return dataclasses.replace(view, state=dataclasses.replace(state, runs=runs))
 
 

@@ -1,4 +1,4 @@
-"""Rules for the runs of scheduled jobs, checked at each commit independently of the leader's intention."""
+"""Invariant 25: rules for the runs of scheduled jobs, checked at each commit independently of the leader's intention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from tests.sim.jobs.cluster.shared_storage import SharedStorage
 from tests.sim.world import World
 
 OVERDUE_S_MAX = 5.0
-"""Time after which a slot that is due must have a run, while nothing disturbs the cluster."""
+"""Time after which a run that is due must be opened, while nothing disturbs the cluster."""
 
 
 class RunRules:
@@ -44,7 +44,7 @@ class RunRules:
             self._check_position(before.state["runs"], runs, after.id)
 
     def _check_open_run(self, record: JobRecord, run: dict[str, Any]) -> None:
-        """Check that a new run has the next number and a slot of its own, and that an attempt belongs to one run."""
+        """Check that a new run has the next number and a due time of its own, and that an attempt belongs to one run."""
         assert record.state is not None
         known = self._runs.setdefault(record.id, {})
         if run["number"] not in known:
@@ -52,16 +52,16 @@ class RunRules:
                 self._report_violation(f"run {run['number']} of {record.id} was opened after run {len(known)}")
             due = [each["due"] for each in known.values() if not each["requested"]]
             if not run["requested"] and due and run["due"] <= due[-1]:
-                self._report_violation(f"run {run['number']} of {record.id} is for slot {run['due']}, after slot {due[-1]}")
+                self._report_violation(f"run {run['number']} of {record.id} is due at {run['due']}, after one due at {due[-1]}")
             known[run["number"]] = run
         if known[run["number"]]["due"] != run["due"]:
-            self._report_violation(f"run {run['number']} of {record.id} changed its slot")
+            self._report_violation(f"run {run['number']} of {record.id} changed its due time")
         if record.phase == "STARTING":
             self._attempts.setdefault(record.id, {}).setdefault(record.state["attempt"], run["number"])
             self._check_not_finished(record, run)
 
     def _check_not_finished(self, record: JobRecord, run: dict[str, Any]) -> None:
-        """No slot runs twice to success, unless the success was never reported: then the next attempt finds it."""
+        """No run is repeated to success, unless the success was never reported: then the next attempt finds it."""
         assert record.state is not None
         report = record.report
         if report is None or report["outcome"] is None or report["attempt"] >= record.state["attempt"]:
@@ -73,7 +73,7 @@ class RunRules:
             )
 
     def _check_position(self, before: dict[str, Any], after: dict[str, Any] | None, job: JobId) -> None:
-        if after is None or after["slot"] < before["slot"] or after["number"] < before["number"]:
+        if after is None or after["position"] < before["position"] or after["number"] < before["number"]:
             self._report_violation(f"{job} went back in its schedule")
             return
         was_open, is_open = before["run"], after["run"]
@@ -95,5 +95,5 @@ class RunRules:
             return f"{record.id} is {record.phase}: {record.state['reason']}"
         overdue_s = self._world.wall_s() - record.state["not_before"]
         if record.phase == "SCHEDULED" and overdue_s > OVERDUE_S_MAX:
-            return f"{record.id} has waited for {overdue_s:.1f} s after its slot was due"
+            return f"{record.id} has waited for {overdue_s:.1f} s after its run was due"
         return ""

@@ -1,7 +1,6 @@
 """Schedule of a job: the times at which its runs are due. Pure: the time is an argument.
 
-A *slot* is one such time, in seconds since the epoch. It depends on nothing but the schedule, so every leader computes the same
-slots.
+A *due time* is in seconds since the epoch. It depends on nothing but the schedule, so every leader computes the same ones.
 """
 
 import enum
@@ -22,10 +21,10 @@ SCHEDULE_SCHEMA = 2
 
 
 class CatchUp(enum.StrEnum):
-    """Policy for slots that passed while no run could start."""
+    """Policy for due times that passed while no run could start."""
 
     NONE = "none"
-    """Skip them and wait for the next slot."""
+    """Skip them and wait for the next one."""
     ONE = "one"
     """Start one run at once, for the last of them."""
     ALL = "all"
@@ -37,7 +36,7 @@ class Schedule:
     """Either an interval or a cron expression."""
 
     every_s: float = 0.0
-    """Seconds between two slots; 0 with a cron expression."""
+    """Seconds between two due times; 0 with a cron expression."""
     cron: str = ""
     timezone: str = "UTC"
     """Time zone of the cron expression."""
@@ -46,15 +45,15 @@ class Schedule:
     """Failed runs in a row after which the job is parked; 0 means never."""
 
     @property
-    def slots_text(self) -> str:
-        """Text that identifies the slots. Two schedules with the same text have the same slots."""
+    def due_times_text(self) -> str:
+        """Text that identifies the due times. Two schedules with the same text have the same ones."""
         if self.cron:
             return f"{self.cron} ({self.timezone})"
         return f"every {_format_duration(self.every_s)}"
 
     def __str__(self) -> str:
         limit = f", parked after {self.park_after} failed runs in a row" if self.park_after else ""
-        return f"{self.slots_text}, catch-up: {self.catch_up}{limit}"
+        return f"{self.due_times_text}, catch-up: {self.catch_up}{limit}"
 
     @property
     def _checked_interval_s(self) -> float:
@@ -63,44 +62,44 @@ class Schedule:
             raise Refused(f"{self.every_s:g} s cannot be the interval of a schedule")
         return self.every_s
 
-    def next_slot(self, after: float, anchor: float) -> float:
-        """Return the first slot after a time. `anchor` is one slot of an interval. Raise Refused if there is no slot."""
+    def next_due_time(self, after: float, anchor: float) -> float:
+        """Return the first due time after a time. `anchor` is one due time of an interval. Raise Refused if there is none."""
         if not self.cron:
             number = math.floor((after - anchor) / self._checked_interval_s)
-            while (slot := anchor + number * self.every_s) <= after:
+            while (due := anchor + number * self.every_s) <= after:
                 number += 1
-            return slot
-        slot_or_none = cron.next_slot(cron.parse_cron(self.cron), load_zone(self.timezone), after)
-        if slot_or_none is None:
+            return due
+        due = cron.next_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), after)
+        if due is None:
             raise Refused(f"'{self.cron}' is not due within eight years")
-        return slot_or_none
+        return due
 
-    def last_slot(self, until: float, anchor: float) -> float:
-        """Return the last slot up to a time. Raise Refused if there is none."""
+    def last_due_time(self, until: float, anchor: float) -> float:
+        """Return the last due time up to a time. Raise Refused if there is none."""
         if not self.cron:
             number = math.ceil((until - anchor) / self._checked_interval_s)
-            while (slot := anchor + number * self.every_s) > until:
+            while (due := anchor + number * self.every_s) > until:
                 number -= 1
-            return slot
-        slot_or_none = cron.last_slot(cron.parse_cron(self.cron), load_zone(self.timezone), until)
-        if slot_or_none is None:
+            return due
+        due = cron.last_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), until)
+        if due is None:
             raise Refused(f"'{self.cron}' was not due within the last eight years")
-        return slot_or_none
+        return due
 
-    def count_slots(self, after: float, until: float) -> int:
-        """Return the number of slots after a time and up to a later slot."""
+    def count_due_times(self, after: float, until: float) -> int:
+        """Return the number of due times after a time and up to a later due time."""
         if not self.cron:
             return max(0, math.ceil((until - after) / self.every_s - 1e-6))
-        return cron.count_slots(cron.parse_cron(self.cron), load_zone(self.timezone), after, until)
+        return cron.count_due_times(cron.parse_cron(self.cron), load_zone(self.timezone), after, until)
 
-    def format_slot(self, slot: float) -> str:
+    def format_due_time(self, due: float) -> str:
         """Return the time in the schedule's time zone, with its offset from UTC."""
         try:
             zone = load_zone(self.timezone)
         except Refused:
             zone = load_zone("UTC")
-        timespec = "seconds" if slot == int(slot) or self.cron else "milliseconds"
-        text = datetime.fromtimestamp(slot, zone).isoformat(sep=" ", timespec=timespec)
+        timespec = "seconds" if due == int(due) or self.cron else "milliseconds"
+        text = datetime.fromtimestamp(due, zone).isoformat(sep=" ", timespec=timespec)
         return f"{text.removesuffix('+00:00')} UTC" if text.endswith("+00:00") else text
 
 

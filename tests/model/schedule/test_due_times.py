@@ -1,4 +1,4 @@
-"""Schedules: options, slots of an interval, and texts."""
+"""Schedules: options, due times of an interval, and texts."""
 
 import pytest
 from hypothesis import given
@@ -8,8 +8,8 @@ from holdfast.errors import Refused
 from holdfast.model.codec import COMMON_SCHEMA, SCHEMA, NewerSchema, decode, encode
 from holdfast.model.job import JobState, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import CatchUp, Schedule, change_schedule, make_schedule
 from holdfast.model.schedule.runs import begin_history
-from holdfast.model.schedule.slots import CatchUp, Schedule, change_schedule, make_schedule
 
 SPEC = Spec("words", "words.py", "0" * 64)
 
@@ -63,8 +63,8 @@ def test_texts_name_the_interval_or_the_expression_and_its_zone() -> None:
     assert str(Schedule(cron="0 3 * * *", timezone="Europe/Berlin", catch_up=CatchUp.NONE, park_after=2)) == (
         "0 3 * * * (Europe/Berlin), catch-up: none, parked after 2 failed runs in a row"
     )
-    assert Schedule(60.0).format_slot(0.0) == "1970-01-01 00:00:00 UTC"
-    assert Schedule(cron="0 3 * * *", timezone="Europe/Berlin").format_slot(0.0) == "1970-01-01 01:00:00+01:00"
+    assert Schedule(60.0).format_due_time(0.0) == "1970-01-01 00:00:00 UTC"
+    assert Schedule(cron="0 3 * * *", timezone="Europe/Berlin").format_due_time(0.0) == "1970-01-01 01:00:00+01:00"
 
 
 @given(
@@ -72,13 +72,13 @@ def test_texts_name_the_interval_or_the_expression_and_its_zone() -> None:
     st.floats(0, 4e9),
     st.floats(0, 4e9),
 )
-def test_slots_of_an_interval_are_ordered_and_one_interval_apart(every_s: float, anchor: float, at: float) -> None:
+def test_due_times_of_an_interval_are_ordered_and_one_interval_apart(every_s: float, anchor: float, at: float) -> None:
     schedule = Schedule(every_s)
-    following, before = schedule.next_slot(at, anchor), schedule.last_slot(at, anchor)
+    following, before = schedule.next_due_time(at, anchor), schedule.last_due_time(at, anchor)
     assert before <= at < following
     assert following - before == pytest.approx(every_s, rel=1e-3, abs=1e-3)
-    assert schedule.next_slot(before, anchor) == following
-    assert schedule.last_slot(following, anchor) == following
+    assert schedule.next_due_time(before, anchor) == following
+    assert schedule.last_due_time(following, anchor) == following
 
 
 def test_spec_and_state_of_a_scheduled_job_are_set_aside_by_earlier_versions() -> None:
