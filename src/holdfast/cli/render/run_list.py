@@ -25,7 +25,7 @@ def print_runs(screen: Console, job: StoredJob, now: float) -> None:
     due = [stamp(run.due, now) for run in runs]
     numbers = [str(run.number) for run in runs]
     for run, at, number in zip(runs, due, numbers, strict=True):
-        outcome = run.outcome or "open"
+        outcome = run.outcome or (job.phase.lower() if job.phase is not None and job.has_ended else "open")
         head = Text.assemble(
             f"{number:>{max(map(len, numbers))}}  ",
             (f"{at:>{max(map(len, due))}}  ", "dim"),
