@@ -62,6 +62,7 @@ def test_runs_follow_each_other_under_changing_leaders_and_the_job_keeps_its_nam
             assert state.runs.last.number == attempt, "a run ends with its attempt"
             assert await client.exists(paths.name(SPEC.name)) is not None
         assert due == sorted(set(due))
+        assert state.runs is not None
         assert [(run.number, run.outcome) for run in state.runs.ended] == [
             (number, RunOutcome.FINISHED) for number in (1, 2, 3)
         ]

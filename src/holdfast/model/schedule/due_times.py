@@ -69,10 +69,10 @@ class Schedule:
             while (due := anchor + number * self.every_s) <= after:
                 number += 1
             return due
-        due = cron.next_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), after)
-        if due is None:
+        found = cron.next_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), after)
+        if found is None:
             raise Refused(f"'{self.cron}' is not due within eight years")
-        return due
+        return found
 
     def last_due_time(self, until: float, anchor: float) -> float:
         """Return the last due time up to a time. Raise Refused if there is none."""
@@ -81,10 +81,10 @@ class Schedule:
             while (due := anchor + number * self.every_s) > until:
                 number -= 1
             return due
-        due = cron.last_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), until)
-        if due is None:
+        found = cron.last_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), until)
+        if found is None:
             raise Refused(f"'{self.cron}' was not due within the last eight years")
-        return due
+        return found
 
     def count_due_times(self, after: float, until: float) -> int:
         """Return the number of due times after a time and up to a later due time."""
