@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.
 RUNS = int(os.environ.get("SCHEDULED_RUNS", "30"))
 """Runs with kills in between. Each starts Spark, which takes seconds."""
 RUNS_BETWEEN_KILLS = 3
-EVERY_S = 5
+VICTIMS = ("driver", "runner", "leader")
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,15 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 class ScheduledJob:
-    def __init__(self, up: RunningCluster, jobs: ClusterJobs, observer: ProcessObserver, feeder: Feeder) -> None:
+    def __init__(
+        self, up: RunningCluster, jobs: ClusterJobs, observer: ProcessObserver, script: str, *arguments: str, every: str
+    ) -> None:
         self.up = up
         self.jobs = jobs
         self.observer = observer
-        self.output = jobs.directory / "output"
-        options = ("--every", f"{EVERY_S}s", "--restart", "fixed:5:1s")
-        arguments = (str(feeder.directory), str(self.output))
-        self.id = jobs.submit(SCRIPTS / "available_now.py", "scheduled", *arguments, options=options)
+        options = ("--every", every, "--restart", "fixed:5:1s")
+        spark = script == "available_now.py"
+        self.id = jobs.submit(SCRIPTS / script, "scheduled", *arguments, options=options, spark=spark)
 
     def schedule(self) -> dict[str, Any]:
         schedule: dict[str, Any] = self.jobs[self.id]["schedule"]
@@ -66,6 +67,33 @@ class ScheduledJob:
             except (AssertionError, ProcessLookupError):
                 return  # the run ended at this moment
 
+    def run_with_kills(self) -> list[str]:
+        """Kill a process after every few runs, and return the victims."""
+        killed: list[str] = []
+        while (ended := self.ended_runs()) < RUNS - 1:
+            self.wait_for_ended_run(min(ended + RUNS_BETWEEN_KILLS, RUNS - 1))
+            killed.append(VICTIMS[len(killed) % len(VICTIMS)])
+            self.kill(killed[-1])
+        return killed
+
+    def stop_and_check_history(self) -> dict[str, Any]:
+        """Stop the job, check its runs and that no two of its processes overlapped, and return its JSON."""
+        self.jobs.run_ok("stop", self.id)
+        shown: dict[str, Any] = json.loads(self.jobs.run_ok("show", self.id, "--json"))
+        _check_history(shown)
+        assert not self.observer.overlaps
+        assert f"{shown['schedule']['runs']} runs" in self.jobs.run_ok("show", self.id)
+        return shown
+
+
+def describe(shown: dict[str, Any], killed: list[str]) -> str:
+    outcomes = [run["outcome"] for run in shown["runs"]]
+    retried = sum(run["attempts"] > 1 for run in shown["runs"])
+    return (
+        f"{shown['schedule']['runs']} runs, {shown['attempt']} attempts, {len(killed)} kills; the last {len(outcomes)} runs: "
+        f"{outcomes.count('finished')} finished, {outcomes.count('failed')} failed, {retried} with several attempts"
+    )
+
 
 def test_scheduled_job_copies_each_row_once_although_processes_are_killed(
     directory: Path, report: Callable[[str], None]
@@ -76,30 +104,36 @@ def test_scheduled_job_copies_each_row_once_although_processes_are_killed(
         Feeder(directory / "in") as feeder,
         ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
     ):
-        job = ScheduledJob(up, jobs, observer, feeder)
-        victims = ["driver", "runner", "leader"]
-        killed: list[str] = []
-        while (ended := job.ended_runs()) < RUNS - 1:
-            job.wait_for_ended_run(min(ended + RUNS_BETWEEN_KILLS, RUNS - 1))
-            killed.append(victims[len(killed) % len(victims)])
-            job.kill(killed[-1])
+        output = directory / "output"
+        job = ScheduledJob(up, jobs, observer, "available_now.py", str(feeder.directory), str(output), every="5s")
+        killed = job.run_with_kills()
         with feeder.pause() as written:
             _wait_until_input_is_copied(job)
-            assert read_committed_lines(job.output) == written, "each row once"
-        jobs.run_ok("stop", job.id)
-        shown = json.loads(jobs.run_ok("show", job.id, "--json"))
-        _check_history(shown)
-        assert not observer.overlaps
-        text = jobs.run_ok("show", job.id)
-        assert f"{shown['schedule']['runs']} runs" in text and " attempts " in text
-        outcomes = [run["outcome"] for run in shown["runs"]]
-        retried = sum(run["attempts"] > 1 for run in shown["runs"])
-        report(
-            f"scheduled: {shown['schedule']['runs']} runs, {shown['attempt']} attempts, {len(killed)} kills, "
-            f"{sum(written.values())} rows, each once; the last {len(outcomes)} runs: "
-            f"{outcomes.count('finished')} finished, {outcomes.count('failed')} failed, {retried} with several attempts"
-        )
-        report(text)
+            assert read_committed_lines(output) == written, "each row once"
+        shown = job.stop_and_check_history()
+        report(f"scheduled: {describe(shown, killed)}; {sum(written.values())} rows, each once")
+
+
+def test_short_runs_never_overlap_although_processes_are_killed(directory: Path, report: Callable[[str], None]) -> None:
+    """The same without Spark, whose start takes most of the time."""
+    ends = directory / "ends"
+    with (
+        start_cluster(directory / "short", "--nodes", "2") as up,
+        ProcessObserver(directory) as observer,
+        ClusterJobs(directory, directory / "short" / "storage", "--dir", str(up.directory)) as jobs,
+    ):
+        job = ScheduledJob(up, jobs, observer, "short_run.py", str(ends), every="1s")
+        killed = job.run_with_kills()
+        shown = job.stop_and_check_history()
+        assert not Path(f"{ends}.overlaps").exists()
+        finished = [int(line) for line in ends.read_text().split()]
+        finished_set = set(finished)
+        assert finished == sorted(finished_set), "each attempt ends once, in order"
+        for run in shown["runs"]:
+            last = run["first_attempt"] + run["attempts"] - 1
+            earlier = range(run["first_attempt"], last + 1)
+            assert run["outcome"] != "finished" or not finished_set.isdisjoint(earlier), run
+        report(f"short runs: {describe(shown, killed)}")
 
 
 def _wait_until_input_is_copied(job: ScheduledJob) -> None:

@@ -192,6 +192,14 @@ def test_runs_never_overlap_and_the_policy_decides_about_the_times_that_passed(
         assert scene.state.reason == "run 1 finished; 3 runs skipped; next run at 1970-01-12 13:47:20 UTC"
 
 
+def test_reason_says_that_the_next_run_is_due_if_its_time_has_passed() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.wall = T + 25
+    scene.end_attempt(Ending.FINISHED)
+    assert scene.state.reason == "run 1 finished; the next run is due"
+
+
 def test_fixed_number_of_restarts_is_carried_out_although_the_next_run_is_due() -> None:
     scene = Scene(Schedule(10.0), restart="fixed:2:15s")
     scene.settle()

@@ -100,7 +100,8 @@ class ScheduledRun:
                 runs = runs.skip_due_times(self.schedule, self._wall)
             due = runs.next_due_time(self.schedule)
             skipped = f"{format_count(runs.skipped - before, 'run')} skipped; " if runs.skipped > before else ""
-            reason = f"{last}{skipped}next run at {self.schedule.format_due_time(due)}"
+            following = f"next run at {self.schedule.format_due_time(due)}" if due > self._wall else "the next run is due"
+            reason = f"{last}{skipped}{following}"
         except Refused as error:
             due, reason = self._wall + RETRY_S, f"{last}the next run cannot be determined: {error}"
         return self.changer.change(state, Phase.SCHEDULED, reason, not_before=due, runs=runs)
