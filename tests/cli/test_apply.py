@@ -29,6 +29,23 @@ def live(cluster: PreparedCluster) -> dict[str, dict[str, object]]:
     return {job["name"]: job for job in json.loads(run_ok(cluster, "ls", "--json"))}
 
 
+def test_schedule_of_a_job_file_is_submitted_changed_and_removed(cluster: PreparedCluster, files: Path) -> None:
+    (files / "rates.toml").unlink()
+    file = files / "words.toml"
+    file.write_text('script = "words.py"\ncron = "@daily"\ntimezone = "Europe/Berlin"\npark_after = 2\n')
+    run_ok(cluster, "apply", str(files), "--yes")
+    schedule = live(cluster)["words"]["schedule"]
+    assert isinstance(schedule, dict)
+    assert (schedule["cron"], schedule["timezone"], schedule["park_after"]) == ("@daily", "Europe/Berlin", 2)
+    assert "= words: unchanged" in run_ok(cluster, "apply", str(files), "--dry-run")
+    for text in ('script = "words.py"\nevery = "10m"\n', 'script = "words.py"\n'):
+        file.write_text(text)
+        assert "new schedule" in run_ok(cluster, "apply", str(files), "--dry-run")
+        run_ok(cluster, "apply", str(files), "--yes")
+    file.write_text('script = "words.py"\nevery = 10\n')
+    assert "'every' must be a text" in error_message(run_command(cluster, "apply", str(files), "--dry-run"))
+
+
 def test_described_jobs_are_submitted_once(cluster: PreparedCluster, files: Path) -> None:
     shown = run_ok(cluster, "apply", str(files), "--dry-run")
     assert shown.splitlines() == ["+ rates: submit words.py", "+ words: submit words.py"]

@@ -34,6 +34,7 @@ KEYS = [
     "submitted_at",
     "desired",
     "checkpoint_trust",
+    "schedule",
 ]
 GARBAGE = [b"", b"\x00\xff noise", b"{}", b"[1]", b'{"schema":1}', b"[" * 50_000, b'{"schema":99}']
 MANY = 1000
@@ -61,6 +62,7 @@ def test_running_job_has_the_documented_json_keys(cluster: PreparedCluster) -> N
         "progress": {"batch_id": 7, "rows_per_second": 12.5, "offsets": [{"t": {"0": 5}}, "not JSON", "NaN"], "lag": []},
         "desired": "run",
         "checkpoint_trust": None,
+        "schedule": None,
     }
 
 
@@ -79,8 +81,8 @@ def test_job_of_a_newer_schema_says_that_this_version_does_not_change_it(cluster
     cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1, node="n1")
     cluster.write_lease("j1", attempt=1)
     cluster.write_report("j1")
-    cluster.put(cluster.paths.job(JobId("j1"), part), b'{"schema":2,"fields":"unknown"}')
-    expected = f"the job's {part} was written by a later Holdfast (schema 2); this version reads up to schema 1 and does not"
+    cluster.put(cluster.paths.job(JobId("j1"), part), b'{"schema":3,"fields":"unknown"}')
+    expected = f"the job's {part} was written by a later Holdfast (schema 3); this version reads up to schema 2 and does not"
     (job,) = run_json(cluster, "ls")
     assert expected in job["reason"] and "upgrade this node" in job["reason"]
     assert expected in " ".join(run_ok(cluster, "show", "j1").split())

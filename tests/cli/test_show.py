@@ -1,6 +1,7 @@
 """Finding a job by what people call it, and the first line that answers why it does not run."""
 
 import json
+import time
 
 import pytest
 
@@ -8,6 +9,8 @@ from holdfast.errors import Refused
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Progress, SparkApplication
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import Schedule
+from holdfast.model.schedule.runs import RunOutcome, begin_history
 from holdfast.zk.records.job_lookup import find_job
 from holdfast.zk.session.client import Client
 from tests.harness.command_line import error_message, run_command, run_json, run_ok
@@ -231,3 +234,30 @@ def test_lag_is_shown_by_topic_with_worst_partitions(cluster: PreparedCluster) -
 def test_misspelled_command_suggests_the_right_one(cluster: PreparedCluster) -> None:
     assert "Did you mean 'show'?" in run_command(cluster, "shwo", "j1").stderr
     assert "No such command 'xyzzy'.\n" in run_command(cluster, "xyzzy").stderr
+
+
+def test_scheduled_job_shows_its_schedule_and_its_runs(cluster: PreparedCluster) -> None:
+    schedule = Schedule(3600.0)
+    cluster.submit("j1", name="report", schedule=schedule)
+    at = time.time() - 3 * 3600
+    runs = (
+        begin_history(schedule, at).open_run(at).start_attempt(1, at).end_run(RunOutcome.FINISHED, "", now=at + 65, batch_id=4)
+    )
+    runs = runs.open_run(at + 3600, skipped=2).start_attempt(2, at + 3700).start_attempt(3, at + 3750)
+    runs = runs.end_run(RunOutcome.FAILED, "the script raised\x1b[31m an error", now=at + 3800, batch_id=None)
+    cluster.write_state("j1", Phase.SCHEDULED, "run 2 failed; next run later", attempt=3, runs=runs, not_before=at + 7200)
+    shown = run_ok(cluster, "show", "report")
+    assert "schedule   every 1h, catch-up: one" in shown
+    first, second = [line for line in shown.splitlines() if "took" in line]
+    assert first.split("finished")[1].strip() == "took 65 s; attempt 1; 5 batches"
+    assert "attempts 2 to 3; 2 runs skipped before it; the script raised" in second and "\x1b" not in second
+    view = run_json(cluster, "show", "report")
+    assert [(run["number"], run["outcome"], run["attempts"], run["batches"]) for run in view["runs"]] == [
+        (1, "finished", 1, 5),
+        (2, "failed", 2, None),
+    ]
+    assert view["schedule"]["last_run"] == view["runs"][-1]
+    assert view["schedule"]["next_run_at"] is not None
+    (listed,) = run_json(cluster, "ls")
+    assert listed["schedule"] == view["schedule"]
+    assert "run 2 failed; next run later" in run_ok(cluster, "ls")

@@ -16,6 +16,7 @@ from holdfast.model.codec import decode
 from holdfast.model.identifiers import JobId, is_valid_name
 from holdfast.model.job import Progress, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import CatchUp, Schedule
 from tests.harness.cluster.command import HOLDFAST
 from tests.harness.command_line import error_message, run_command, run_json, run_ok, start_command, wait_for_stderr
 from tests.harness.prepared_cluster import PreparedCluster
@@ -75,6 +76,23 @@ def test_all_options_reach_the_spec(cluster: PreparedCluster, script: Path, tmp_
     assert all((cluster.storage / "blobs" / blob).exists() for _, blob in spec.py_files)
 
 
+def test_schedule_options_reach_the_spec(cluster: PreparedCluster, script: Path) -> None:
+    options = ("--cron", "0 3 * * mon-fri", "--timezone", "Europe/Berlin", "--catch-up", "none", "--park-after", "3")
+    job = run_json(cluster, "submit", str(script), *options)
+    schedule = Schedule(cron="0 3 * * mon-fri", timezone="Europe/Berlin", catch_up=CatchUp.NONE, park_after=3)
+    assert spec_of(cluster, job["id"]).schedule == schedule
+    assert job["schedule"]["cron"] == "0 3 * * mon-fri" and job["schedule"]["next_run_at"] is None
+    every = run_json(cluster, "submit", str(script), "--name", "every", "--every", "10m")
+    assert spec_of(cluster, every["id"]).schedule == Schedule(600.0)
+    assert run_json(cluster, "submit", str(script), "--name", "endless")["schedule"] is None
+
+
+def test_schedule_is_refused_while_a_node_of_an_earlier_release_is_registered(cluster: PreparedCluster, script: Path) -> None:
+    cluster.add_node("n1")
+    said = error_message(run_command(cluster, "submit", str(script), "--every", "10m"))
+    assert "node n1, or a runner on it, has a release of Holdfast without schedules" in said
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [("my words.py", "my-words"), ("ünïcode.py", "n-code"), ("-.py", "job"), (".py", "py"), ("x" * 100 + ".py", "x" * 64)],
@@ -97,6 +115,12 @@ BAD = [
     (["{dir}/empty.yml"], "is not a pipeline specification"),
     (["{script}", "--restart", "sometimes"], "is not a restart strategy"),
     (["{script}", "--restart", "fixed:x:1s"], "not a number of restarts"),
+    (["{script}", "--every", "0s"], "cannot be the interval of a schedule"),
+    (["{script}", "--cron", "61 * * * *"], "minute: '61' is not a number from 0 to 59"),
+    (["{script}", "--cron", "0 0 30 2 *"], "is never due"),
+    (["{script}", "--cron", "@daily", "--timezone", "Mars/Olympus"], "no time zone 'Mars/Olympus'"),
+    (["{script}", "--cron", "@daily", "--every", "1d"], "use --every or --cron, not both"),
+    (["{script}", "--catch-up", "all"], "add --every or --cron"),
     (["{script}", "--name", "a/b"], "cannot be the name of a job"),
     (["{script}", "--name", ""], "cannot be the name of a job"),
     (["{script}", "--name", "ü"], "cannot be the name of a job"),

@@ -21,7 +21,7 @@ GARBAGE = [
     b'{"schema": 1, "leader": 7}',
     b"9" * 5000,
     b"[" * 50000,
-    b'{"schema": 2, "leader": {"id": "n9"}}',
+    b'{"schema": 3, "leader": {"id": "n9"}}',
 ]
 
 
@@ -133,9 +133,9 @@ def test_node_leads_and_sets_a_job_aside_when_its_record_has_a_newer_schema(
 ) -> None:
     with start_node(tmp_path, connect, cluster=cluster) as node:
         wait_until(node.is_leading, 30, "the node leads")
-        later = b'{"schema": 2, "name": {"id": "n9"}}'
+        later = b'{"schema": 3, "name": {"id": "n9"}}'
         operator.create(f"/holdfast/{cluster}/jobs/j1/{part}", later, makepath=True)
-        set_aside = "written by a later Holdfast (schema 2)"
+        set_aside = "written by a later Holdfast (schema 3)"
         wait_until(lambda: any(set_aside in str(line.get("reason")) for line in node.log), 30, "the node reports the job")
         listed = holdfast("ls", "--json", "--connect", connect, "--cluster", cluster)
         assert set_aside in listed.stdout

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.leader.loop import Leader, LeaderTiming
 from holdfast.model.cluster_records import NodeRecord
-from holdfast.model.codec import NewerSchema, encode
+from holdfast.model.codec import SCHEMA, NewerSchema, encode
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Outcome
 from holdfast.model.phase import Phase
@@ -41,9 +41,9 @@ class RecordingLog(SilentLog):
 
 
 async def write_newer_schema(client: Client, path: str) -> bytes:
-    """Change the schema of a record to 2 and return the new bytes."""
+    """Change the schema of a record to one that this version does not read, and return the new bytes."""
     znode = await client.get(path)
-    data = json.dumps({**(json.loads(znode.data) if znode.data else {}), "schema": 2}).encode()
+    data = json.dumps({**(json.loads(znode.data) if znode.data else {}), "schema": SCHEMA + 1}).encode()
     await client.commit([SetData(path, data, znode.stat.version)])
     return data
 
@@ -105,7 +105,7 @@ def test_leader_logs_a_job_that_is_set_aside_once(backend: Backend) -> None:
             await leader.run_pass()
         ((event, context),) = log.warnings
         assert (event, context["job"]) == ("job set aside", JOB)
-        assert "the job's spec was written by a later Holdfast (schema 2)" in str(context["reason"])
+        assert f"the job's spec was written by a later Holdfast (schema {SCHEMA + 1})" in str(context["reason"])
 
     run_scene(backend, scene)
 
@@ -139,7 +139,7 @@ def test_runner_refuses_an_attempt_of_a_newer_schema(backend: Backend, part: str
 def test_node_of_a_newer_schema_is_registered_but_gets_no_attempts(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
         client, paths = cluster.client, cluster.paths
-        record = b'{"schema":2,"capacity":{"cpu":64},"newest_schema":2}'
+        record = b'{"schema":99,"capacity":{"cpu":64},"newest_schema":99}'
         await client.commit([Create(paths.node(NodeId("n0")), record, ephemeral=True)])
         for number in range(6):
             spec = replace(SPEC, name=f"words{number}")
@@ -262,7 +262,7 @@ def test_schema_rises_when_every_node_announces_it_and_falls_on_rollback(
     backend.run(test())
 
 
-@pytest.mark.parametrize(("record", "written"), [(b"noise", 1), (b'{"schema":2}', 2), (b'{"schema":3,"x":1}', 2)])
+@pytest.mark.parametrize(("record", "written"), [(b"noise", 1), (b'{"schema":2}', 1), (b'{"schema":3,"x":1}', 2)])
 def test_unreadable_node_record_never_raises_the_schema(backend: Backend, record: bytes, written: int) -> None:
     async def test() -> None:
         client, paths = await connect_to_new_cluster(backend)

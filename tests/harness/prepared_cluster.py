@@ -15,6 +15,7 @@ from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Event, JobState, Lease, Progress, Report, SparkApplication, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import Schedule
 from holdfast.zk.kazoo_transport import NetworkClient
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.submission import submit
@@ -114,8 +115,16 @@ class PreparedCluster:
         record = NodeRecord(slots, address, "0", 1, health, isolation=isolation, isolation_problem=isolation_problem)
         self.put(self.paths.node(NodeId(node)), encode(record))
 
-    def submit(self, job: str, *, name: str | None = None, slots: int = 1, arguments: tuple[str, ...] = ()) -> Spec:
-        spec = Spec(name=name or job, script="words.py", blob="0" * 64, slots=slots, arguments=arguments)
+    def submit(
+        self,
+        job: str,
+        *,
+        name: str | None = None,
+        slots: int = 1,
+        arguments: tuple[str, ...] = (),
+        schedule: Schedule | None = None,
+    ) -> Spec:
+        spec = Spec(name=name or job, script="words.py", blob="0" * 64, slots=slots, arguments=arguments, schedule=schedule)
         self.run(lambda client: submit(client, self.paths, spec, job=JobId(job), request=f"r-{job}"))
         return spec
 

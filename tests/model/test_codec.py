@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast.model.cluster_records import HeartbeatRecord, NodeRecord
-from holdfast.model.codec import SCHEMA, MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.codec import OLDEST_SCHEMA, SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.epoch_record import EpochRecord
 from holdfast.model.identifiers import Epoch, NodeId
 
@@ -20,7 +20,7 @@ def test_encoded_record_is_decoded_unchanged(record: EpochRecord | HeartbeatReco
 
 
 def test_record_is_one_json_object_with_its_schema() -> None:
-    assert json.loads(encode(EPOCH)) == {"schema": SCHEMA, "leader": "n1", "contender": "c-0a1b-0000000003"}
+    assert json.loads(encode(EPOCH)) == {"schema": OLDEST_SCHEMA, "leader": "n1", "contender": "c-0a1b-0000000003"}
 
 
 def test_record_can_be_encoded_in_an_older_schema() -> None:
@@ -83,6 +83,6 @@ def test_other_type_for_an_integer_field_is_malformed(field: str, value: object)
 def test_later_schema_is_reported_as_newer_whatever_its_fields_are() -> None:
     data = json.dumps({"schema": SCHEMA + 1, "leader": {"id": "n9"}}).encode()
     with pytest.raises(
-        NewerSchema, match=r"^/z was written by a later Holdfast \(schema 2\); this version reads up to schema 1"
+        NewerSchema, match=r"^/z was written by a later Holdfast \(schema 3\); this version reads up to schema 2"
     ):
         decode(EpochRecord, data, where="/z")

@@ -12,6 +12,8 @@ from holdfast.model.failure_history import FailureHistory
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.job import Desired, Ending, Event, JobState, Lease, Outcome, Report, Spec
 from holdfast.model.phase import TRANSITIONS, Phase
+from holdfast.model.schedule.due_times import CatchUp, Schedule
+from holdfast.model.schedule.runs import RunHistory, RunOutcome, begin_history
 from holdfast.model.versions import Versions
 from holdfast.plan import (
     Command,
@@ -37,6 +39,25 @@ unreadable = st.sampled_from([UnreadableRecord("noise"), UnreadableRecord("noise
 attempts = st.integers(0, 3).map(Attempt)
 nodes = st.sampled_from(NODES)
 walls = st.floats(0, 20_000)
+schedules = st.builds(
+    Schedule,
+    every_s=st.sampled_from([1.0, 60.0, 5000.0]),
+    catch_up=st.sampled_from(CatchUp),
+    park_after=st.sampled_from([0, 1]),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> RunHistory:
+    history = begin_history(draw(schedules), draw(walls))
+    for _ in range(draw(st.integers(0, 2))):
+        history = history.open_run(draw(walls)).start_attempt(1, draw(walls))
+        history = history.end_run(
+            draw(st.sampled_from(RunOutcome)), "so", now=draw(walls), batch_id=draw(st.none() | st.just(3))
+        )
+    return history.open_run(draw(walls)) if draw(st.booleans()) else history
+
+
 specs = st.builds(
     Spec,
     name=st.just("job"),
@@ -45,6 +66,7 @@ specs = st.builds(
     slots=st.integers(1, 3),
     restart=st.sampled_from(["never", "exponential", "fixed:2:5s", "rate:2:1m:1s"]),
     restart_is_default=st.booleans(),
+    schedule=st.none() | schedules,
 )
 leases = st.builds(Lease, attempt=st.integers(1, 3).map(Attempt), node=nodes, starting=st.booleans())
 outcomes = st.builds(Outcome, st.sampled_from(Ending), st.just("because"))
@@ -83,6 +105,7 @@ def states(draw: st.DrawFn) -> JobState:
         not_before=draw(walls),
         versions=draw(versions),
         events=events,
+        runs=draw(st.none() | histories()),
     )
 
 
@@ -99,6 +122,7 @@ def views(draw: st.DrawFn, id: JobId) -> JobView:
         report=draw(st.none() | reports | unreadable),
         desired_version=draw(st.integers(0, 3)),
         force=draw(st.booleans()),
+        run_now=draw(st.booleans()),
         spec_version=draw(st.integers(1, 4)),
         complete=draw(st.booleans()),
         owns_name=draw(st.booleans()),
@@ -157,12 +181,13 @@ def test_never_launches_a_job_that_is_alive_ended_unwanted_unreadable_or_restore
         if isinstance(command, Launch):
             job = snapshot.jobs[command.job]
             assert job.lease is None
-            assert isinstance(job.state, JobState) and job.state.phase in (Phase.PENDING, Phase.BACKOFF)
+            assert isinstance(job.state, JobState) and job.state.phase in (Phase.PENDING, Phase.SCHEDULED, Phase.BACKOFF)
             assert job.desired is Desired.RUN
             assert isinstance(job.spec, Spec) and not isinstance(job.report, UnreadableRecord)
             assert job.owns_name and job.complete
             has_new_request = job.desired_version > job.state.heard
-            assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall or has_new_request
+            gives_way = job.state.runs is not None and command.state.runs != job.state.runs
+            assert job.state.phase is not Phase.BACKOFF or job.state.not_before <= NOW.wall or has_new_request or gives_way
             assert command.job not in snapshot.quarantined
 
 
@@ -317,6 +342,23 @@ def _without_phases_of_living_attempts(snapshot: Snapshot) -> list[Command]:
             isinstance(command, UpdateState) and command.job in alive and command.state.phase in (Phase.STARTING, Phase.RUNNING)
         )
     ]
+
+
+@many_examples
+@given(snapshots())
+def test_scheduled_job_is_launched_only_for_an_open_run_and_never_finishes_or_fails(snapshot: Snapshot) -> None:
+    """Invariant 25."""
+    for command in plan(snapshot, NOW):
+        job = snapshot.jobs.get(command.job)
+        if job is None or not isinstance(job.spec, Spec) or job.spec.schedule is None or not isinstance(job.state, JobState):
+            continue
+        if isinstance(command, UpdateState):
+            assert command.state.phase not in (Phase.FINISHED, Phase.FAILED)
+        if isinstance(command, Launch):
+            runs, before = command.state.runs, job.state.runs
+            assert runs is not None and runs.run is not None and runs.run.attempts > 0
+            if before is not None and before.run is not None and runs.run.number != before.run.number:
+                assert runs.last is not None and runs.last.number == before.run.number, "the open run has ended"
 
 
 @many_examples

@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import pytest
 
 from tests.sim.jobs.checks.job_oracles import JobOracles
+from tests.sim.jobs.checks.run_rules import RunRules
 from tests.sim.jobs.checks.transaction_rules import TransactionRules
 from tests.sim.jobs.scenario_run import ScenarioRun
-from tests.sim.jobs.scenarios import SCENARIO_ROTATION, SCENARIOS, SERVERS_PAUSED
+from tests.sim.jobs.scenarios import SCENARIO_ROTATION, SCENARIOS, SCHEDULE_SEEDS_FROM, SERVERS_PAUSED
 from tests.sim.jobs.schedule import JobScheduleResult, run_schedule, run_schedules, scenario_name
 from tests.sim.jobs.users import Users
 from tests.sim.jobs.variants import VARIANTS
@@ -18,6 +20,8 @@ from tests.sim.leadership.oracles import LeadershipOracles
 from tests.sim.worker_pool import start_pool
 
 SCHEDULES = 1000
+SCHEDULES_WITH_SCHEDULE = 200
+"""Simulated schedules with scheduled jobs."""
 SCHEDULES_FAST = 64
 SEEDS_MAX = 600
 """Maximum number of schedules that a broken variant may survive."""
@@ -34,18 +38,18 @@ def _assert_no_violation(results: list[JobScheduleResult], report: Report) -> No
 
 @pytest.mark.slow
 def test_few_schedules_keep_job_invariants(report: Report) -> None:
-    _assert_no_violation(run_schedules(range(SCHEDULES_FAST)), report)
+    _assert_no_violation(run_schedules([*range(SCHEDULES_FAST), *range(SCHEDULE_SEEDS_FROM, SCHEDULE_SEEDS_FROM + 8)]), report)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_schedules_keep_job_invariants(report: Report) -> None:
-    results = run_schedules(range(SCHEDULES))
+    results = run_schedules([*range(SCHEDULES), *range(SCHEDULE_SEEDS_FROM, SCHEDULE_SEEDS_FROM + SCHEDULES_WITH_SCHEDULE)])
     _assert_no_violation(results, report)
     assert {result.scenario for result in results} == set(SCENARIOS)
     faults = {name for result in results for name in result.faults}
     drivers = sum(result.drivers for result in results)
-    report(f"{SCHEDULES} job schedules kept every invariant, with {len(faults)} kinds of faults and {drivers} drivers")
+    report(f"{len(results)} job schedules kept every invariant, with {len(faults)} kinds of faults and {drivers} drivers")
     assert len(faults) > 60, "some fault was never chosen"
 
 
@@ -75,7 +79,8 @@ def _seed_batches(variant: str) -> Iterator[list[int]]:
     """Yield the seed that caught the variant before, then batches of seeds of the variant's scenarios."""
     scenarios = VARIANTS[variant].scenarios
     yield [CATCHING_SEEDS[variant]]
-    seeds = [seed for seed in range(SEEDS_MAX * len(SCENARIO_ROTATION)) if scenario_name(seed) in scenarios][:SEEDS_MAX]
+    candidates = chain(range(SEEDS_MAX * len(SCENARIO_ROTATION)), range(SCHEDULE_SEEDS_FROM, SCHEDULE_SEEDS_FROM + SEEDS_MAX))
+    seeds = [seed for seed in candidates if scenario_name(seed) in scenarios][:SEEDS_MAX]
     for start in range(0, len(seeds), BATCH):
         yield seeds[start : start + BATCH]
 
@@ -135,6 +140,8 @@ CATCHING_SEEDS = {
     "majority of promises accepted": 51,
     "next attempt outside the failsafe set": 275,
     "possible failsafe set ignored": 435,
+    "new leader forgets the position": 1_000_003,
+    "finished run repeated": 1_000_000,
     "new leader forgets failures": 721,
     "new leader forgets back-off": 1345,
 }
@@ -147,7 +154,9 @@ def test_every_variant_has_a_known_seed() -> None:
 
 @pytest.mark.parametrize("variant", sorted(CATCHING_SEEDS))
 def test_variant_states_the_broken_rule_and_an_existing_oracle(variant: str) -> None:
-    classes = {oracle.__name__: oracle for oracle in (JobOracles, LeadershipOracles, ScenarioRun, TransactionRules, Users)}
+    classes = {
+        oracle.__name__: oracle for oracle in (JobOracles, LeadershipOracles, RunRules, ScenarioRun, TransactionRules, Users)
+    }
     class_name, _, method = VARIANTS[variant].caught_by.rpartition(" ")[2].partition(".")
     assert VARIANTS[variant].broken_rule
     assert callable(getattr(classes[class_name], method))

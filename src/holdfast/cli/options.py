@@ -69,6 +69,30 @@ def target_options(command: Any) -> Any:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 
+def schedule_options(command: Any) -> Any:
+    """Add the options of a schedule. Their values are passed to `model.schedule.due_times.change_schedule`."""
+    for option in (
+        click.option(
+            "--park-after",
+            metavar="N",
+            type=click.IntRange(0),
+            help="Park a scheduled job after N failed runs in a row (default: 0, never).",
+        ),
+        click.option(
+            "--catch-up",
+            type=click.Choice(["none", "one", "all"]),
+            help="Runs for times that passed while no run could start (default: one).",
+        ),
+        click.option("--timezone", metavar="NAME", help="Time zone of --cron, such as Europe/Berlin (default: UTC)."),
+        click.option(
+            "--cron", metavar="FIELDS", help="Run the job by a cron expression with five fields, such as '*/5 * * * *'."
+        ),
+        click.option("--every", metavar="DURATION", help="Run the job again and again at this interval, such as 10m."),
+    ):
+        command = option(command)
+    return command
+
+
 class ScriptCommand(click.Command):
     """Command whose last arguments belong to a script. An unknown option is explained with the separator `--`."""
 

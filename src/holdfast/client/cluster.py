@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.client.connection.target import Target
     from holdfast.client.deployment.apply import JobChange
     from holdfast.client.deployment.job_request import JobRequest
-    from holdfast.client.deployment.upgrade import UpgradeResult
+    from holdfast.client.deployment.upgrade import ScheduleChange, UpgradeResult
     from holdfast.client.jobs.job_control import ControlResult, Decide
     from holdfast.client.jobs.listing import JobDetails, JobEvent, JobList
     from holdfast.client.jobs.quarantine import QuarantinedJob
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.client.logs.log_copies import LogCopies
     from holdfast.client.logs.log_follower import LogOutput
     from holdfast.kafka.check.operator_choice import OffsetChoice
+    from holdfast.model.schedule.due_times import Schedule
     from holdfast.savepoint import Manifest
     from holdfast.zk.records.stored_job import StoredJob
 
@@ -181,6 +182,11 @@ class Cluster:
         py_files: Sequence[str | Path] = (),
         restart: str | None = None,
         slots: int = 1,
+        every: str | float | None = None,
+        cron: str | None = None,
+        timezone: str | None = None,
+        catch_up: str | None = None,
+        park_after: int | None = None,
         restore: "str | StoredJob | Manifest | None" = None,
         replaces: "Sequence[str | StoredJob]" = (),
         request_id: str | None = None,
@@ -191,6 +197,10 @@ class Cluster:
         imports. `restart` is the strategy after a failure: `never`, `exponential`, `fixed:N:DELAY` or `rate:N:PERIOD:DELAY`.
         Without it, the strategy is `exponential`, but a script that fails three times before its first batch fails the job.
 
+        With `every`, such as `10m`, or `cron`, such as `*/5 * * * *`, the job runs by a schedule. `timezone` is the time zone
+        of `cron` (default: UTC). `catch_up` says what happens after times that passed while no run could start: `none`, `one`
+        run (the default) or `all`. `park_after` parks the job after that many failed runs in a row.
+
         `restore` is a savepoint, or a job that has stopped or ended, whose checkpoint the new job continues. The jobs in
         `replaces` are stopped and cancelled first. `request_id` makes the call idempotent: submitting again with the same
         id returns the existing job.
@@ -198,6 +208,7 @@ class Cluster:
         Raise Refused if the request is invalid or the name is taken.
         """
         from holdfast.client.deployment.job_request import check_request
+        from holdfast.model.schedule.due_times import make_schedule
 
         request = check_request(
             Path(script),
@@ -207,6 +218,7 @@ class Cluster:
             arguments=tuple(arguments),
             conf=_settings(conf),
             py_files=[Path(file) for file in py_files],
+            schedule=make_schedule(every=every, cron_text=cron, timezone=timezone, catch_up=catch_up, park_after=park_after),
         )
         return self.submit_request(request, restore=restore, replaces=replaces, request_id=request_id)
 
@@ -240,15 +252,21 @@ class Cluster:
         conf: Mapping[str, object] | None = None,
         py_files: Sequence[str | Path] = (),
         restart: str | None = None,
+        every: str | float | None = None,
+        cron: str | None = None,
+        timezone: str | None = None,
+        catch_up: str | None = None,
+        park_after: int | None = None,
         trial_s: float = TRIAL_S,
     ) -> "UpgradeResult":
         """Give a job another program, which continues from the same checkpoint.
 
-        Arguments, settings and files that are left out stay as they are. The job stops at a batch boundary. If the new version
-        does not commit a batch within `trial_s` seconds, the previous version is started again. Raise Refused if the job has
-        ended or is in quarantine.
+        Arguments, settings, files and parts of the schedule that are left out stay as they are. The job stops at a batch
+        boundary. If the new version does not commit a batch within `trial_s` seconds, the previous version is started again.
+        Raise Refused if the job has ended or is in quarantine.
         """
         from holdfast.client.deployment.job_request import check_upgrade
+        from holdfast.model.schedule.due_times import change_schedule
 
         request = check_upgrade(
             Path(script),
@@ -257,18 +275,37 @@ class Cluster:
             conf=_settings(conf),
             py_files=[Path(file) for file in py_files],
         )
-        return self.upgrade_request(job, request, restart=restart, trial_s=trial_s)
+        options = {"cron_text": cron, "timezone": timezone, "catch_up": catch_up}
+
+        def schedule(current: "Schedule | None") -> "Schedule | None":
+            return change_schedule(current, every=every, park_after=park_after, **options)
+
+        return self.upgrade_request(job, request, restart=restart, trial_s=trial_s, schedule=schedule)
 
     def upgrade_request(
-        self, job: "str | StoredJob", request: "JobRequest", *, restart: str | None = None, trial_s: float = TRIAL_S
+        self,
+        job: "str | StoredJob",
+        request: "JobRequest",
+        *,
+        restart: str | None = None,
+        trial_s: float = TRIAL_S,
+        schedule: "ScheduleChange | None" = None,
     ) -> "UpgradeResult":
         """Upgrade a job to a request that `check_upgrade` has checked, like `upgrade`."""
-        from holdfast.client.deployment.upgrade import upgrade_job
+        from holdfast.client.deployment.upgrade import keep_schedule, upgrade_job
         from holdfast.client.jobs.job_control import refuse_uncontrollable
 
         current = self.job(job)
         refuse_uncontrollable(current)
-        return upgrade_job(self._target, current, request, self._callbacks, restart=restart, trial_s=trial_s)
+        return upgrade_job(
+            self._target,
+            current,
+            request,
+            self._callbacks,
+            restart=restart,
+            trial_s=trial_s,
+            schedule=schedule or keep_schedule,
+        )
 
     def wait_for_upgrade(self, upgrade: "UpgradeResult", *, timeout_s: float | None = None) -> "StoredJob":
         """Wait until the new version has committed its first batch. Raise WaitFailed if the previous version is back.

@@ -59,6 +59,7 @@ class JobObservation:
             desired_version=desired.stat.version if desired is not None else 0,
             force=request.force if request is not None else False,
             trust=request.trust if request is not None else None,
+            run_now=request.run_now if request is not None else False,
             spec_version=request.version if request is not None else FIRST_VERSION,
             complete=self.is_alive or all(self.znode(part) is not None for part in _SUBMITTED_PARTS),
             owns_name=self.is_alive or (isinstance(name, NameRecord) and name.job == self.id),

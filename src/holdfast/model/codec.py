@@ -1,7 +1,9 @@
 """Encoding of dataclasses as JSON records, with a schema number.
 
-A process reads all schemas up to its own `SCHEMA`. It writes the newest schema that every registered node reads
-(`schema_for_writing`), and `OLDEST_SCHEMA` where it cannot know the readers.
+A process reads all schemas up to its own `SCHEMA`. It writes the newest schema that every registered node reads, up to
+`COMMON_SCHEMA` (`schema_for_writing`), and `OLDEST_SCHEMA` where it cannot know the readers. A record that an older schema
+cannot express states the schema that it needs (`schema_required`), and is written in that one. Readers of older schemas set it
+aside.
 
 Decoding is strict: a missing field, or a field of the wrong type, makes the record malformed. Unknown fields are ignored, so
 that a later version can add fields without a new schema.
@@ -18,8 +20,10 @@ from typing import Any, TypeVar, Union
 
 from holdfast.errors import Refused
 
-SCHEMA = 1
-"""Newest schema that this version reads and writes."""
+SCHEMA = 2
+"""Newest schema that this version reads. Schema 2: a job has a schedule."""
+COMMON_SCHEMA = 1
+"""Newest schema of the records that do not need a later one. After a rollback, the earlier version can still read them."""
 OLDEST_SCHEMA = 1
 """Schema that every version reads."""
 EXCERPT_BYTES = 40
@@ -57,7 +61,7 @@ class _WrongType(Exception):
     """A value of the wrong type. The arguments are the path of the field, outermost first."""
 
 
-def schema_for_writing(announced: Iterable[int], *, newest: int = SCHEMA) -> int:
+def schema_for_writing(announced: Iterable[int], *, newest: int = COMMON_SCHEMA) -> int:
     """Return the newest schema that this process writes and that every registered node reads.
 
     `announced` has the newest schema of each registered node. Without a node the readers are unknown.
@@ -66,7 +70,15 @@ def schema_for_writing(announced: Iterable[int], *, newest: int = SCHEMA) -> int
     return min((newest, *announced)) if announced else OLDEST_SCHEMA
 
 
+def required_schema(record: Any) -> int:
+    """Return the oldest schema that can express the record."""
+    return int(getattr(record, "schema_required", OLDEST_SCHEMA))
+
+
 def encode(record: Any, *, schema: int = OLDEST_SCHEMA) -> bytes:
+    """Encode a record in a schema, or in the one that the record needs."""
+    if (required := required_schema(record)) > OLDEST_SCHEMA:
+        schema = max(schema, required)
     return json.dumps({"schema": schema, **dataclasses.asdict(record)}, separators=(",", ":")).encode()
 
 

@@ -4,9 +4,12 @@ import enum
 from dataclasses import dataclass, field
 
 from holdfast.model.checkpoint_trust import CheckpointTrust
+from holdfast.model.codec import OLDEST_SCHEMA
 from holdfast.model.failure_history import FailureHistory, LastFailure
 from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
 from holdfast.model.phase import Phase, check_transition
+from holdfast.model.schedule.due_times import SCHEDULE_SCHEMA, Schedule
+from holdfast.model.schedule.runs import RunHistory
 from holdfast.model.versions import FIRST_VERSION, TRIAL_S, Versions
 
 NO_ATTEMPT = Attempt(0)
@@ -36,6 +39,8 @@ class DesiredRecord:
     """Seconds a new version may take to its first batch before the job returns to the previous version."""
     trust: CheckpointTrust | None = None
     """Damage of the checkpoint that a user has accepted. It remains when the desired state changes."""
+    run_now: bool = False
+    """The request asks for a run of a scheduled job at once, without waiting until the next one is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,12 @@ class Spec:
     """User and machine that submitted this version, for display."""
     ancestors: tuple[str, ...] = ()
     """Jobs whose checkpoint this job continues, newest first. The job may also continue their output."""
+    schedule: Schedule | None = None
+    """Times of the runs; None for a job that runs all the time, or once."""
+
+    @property
+    def schema_required(self) -> int:
+        return OLDEST_SCHEMA if self.schedule is None else SCHEDULE_SCHEMA
 
 
 class Ending(enum.StrEnum):
@@ -229,9 +240,15 @@ class JobState:
     request: str = ""
     """Id of the request that submitted the job."""
     not_before: float = 0.0
-    """Earliest wall time of the next attempt, in BACKOFF."""
+    """Earliest wall time of the next attempt, in BACKOFF and SCHEDULED."""
     versions: Versions = INITIAL_VERSIONS
     events: tuple[Event, ...] = field(default=())
+    runs: RunHistory | None = None
+    """Runs of a scheduled job; None before its first decision, and for a job without a schedule."""
+
+    @property
+    def schema_required(self) -> int:
+        return OLDEST_SCHEMA if self.runs is None else SCHEDULE_SCHEMA
 
     def transition_to(
         self,
@@ -248,6 +265,7 @@ class JobState:
         heard: int | None = None,
         not_before: float = 0.0,
         versions: Versions | None = None,
+        runs: RunHistory | None = None,
     ) -> "JobState":
         """Return the next state, with the event that records the change. Raise IllegalTransition if it is not allowed."""
         check_transition(self.phase, phase)
@@ -270,6 +288,7 @@ class JobState:
             not_before=not_before,
             versions=self.versions if versions is None else versions,
             events=(*self.events, event)[-EVENTS_MAX:],
+            runs=self.runs if runs is None else runs,
         )
 
 

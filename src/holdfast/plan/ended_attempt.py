@@ -9,6 +9,7 @@ from holdfast.model.job import Desired, Ending, JobState, Outcome, Report, Spec
 from holdfast.model.phase import Phase
 from holdfast.model.plural import format_count
 from holdfast.plan.command import Command, EndAttempt
+from holdfast.plan.scheduled_run import ScheduledRun
 from holdfast.plan.snapshot import Snapshot
 from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
 
@@ -41,7 +42,11 @@ class EndedAttempt:
         if self.desired is Desired.CANCEL:
             return self.changer.change(state, Phase.CANCELLED, CANCELLED_REASON)
         outcome = report.outcome if report is not None and report.outcome is not None else self._loss()
-        return self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
+        command = self._stop_or_finish(state, outcome) or self._restart_or_fail(state, outcome)
+        schedule = self.spec.schedule
+        if schedule is None:
+            return command
+        return ScheduledRun(self.changer, schedule, self.spec.restart).end(command, state, outcome, self.desired)
 
     def _with_progress(self) -> JobState:
         """Return the state with the progress that the attempt reported."""

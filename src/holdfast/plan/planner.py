@@ -12,6 +12,7 @@ from holdfast.plan.command import Command, Launch, WithdrawOrder
 from holdfast.plan.defective_job import find_defect, handle_defect, review_quarantined
 from holdfast.plan.ended_attempt import EndedAttempt
 from holdfast.plan.placement import FreeSlots
+from holdfast.plan.scheduled_run import ScheduledRun, describe_run, resume_schedule
 from holdfast.plan.snapshot import JobView, Now, Snapshot
 from holdfast.plan.state_change import CANCELLED_REASON, STOPPED_REASON, StateChanger
 
@@ -52,6 +53,8 @@ def _reserve_slots(free_slots: FreeSlots, job: JobView) -> None:
 
 def _waiting_order(job: JobView) -> tuple[float, str]:
     """Return the sort key of a job: the wall time at which it began to wait. A new reason for waiting does not reset it."""
+    if isinstance(job.state, JobState) and job.state.phase is Phase.SCHEDULED:
+        return (job.state.not_before, job.id)
     since = 0.0
     for event in reversed(job.state.events if isinstance(job.state, JobState) else ()):
         if event.phase not in (Phase.PENDING, Phase.BACKOFF):
@@ -132,13 +135,20 @@ class _JobPlanner:
         if desired is Desired.STOP:
             return None if state.phase is Phase.PARKED else self._changer.change(state, Phase.PARKED, STOPPED_REASON)
         if state.phase is Phase.PARKED:
-            if not self._has_new_request(state):
-                return None
-            trust = f"; {self._job.trust}" if self._job.trust is not None else ""
-            return self._changer.change(state, Phase.PENDING, f"a user resumed the job{trust}")
+            return self._resume(state, spec) if self._has_new_request(state) else None
+        if spec.schedule is not None:
+            prepared = ScheduledRun(self._changer, spec.schedule, spec.restart).prepare(state)
+            if not isinstance(prepared, JobState):
+                return prepared
+            state = prepared
         if state.phase is Phase.BACKOFF and self._now.wall < state.not_before and not self._has_new_request(state):
             return None
         return self._launch(state, spec)
+
+    def _resume(self, state: JobState, spec: Spec) -> Command:
+        runs = resume_schedule(state, spec.schedule, self._now.wall)
+        trust = f"; {self._job.trust}" if self._job.trust is not None else ""
+        return self._changer.change(state, Phase.PENDING, f"a user resumed the job{trust}", runs=runs)
 
     def _has_new_request(self, state: JobState) -> bool:
         return self._job.desired_version > state.heard
@@ -152,17 +162,23 @@ class _JobPlanner:
         attempt = Attempt(self._job.attempt + 1)
         versions = state.versions.start_attempt(self._job.spec_version, first=state.attempt == 0)
         is_same_program = versions.current == state.versions.current
+        runs = (
+            state.runs.start_attempt(attempt, self._now.wall) if state.runs is not None and spec.schedule is not None else None
+        )
+        details = describe_run(runs, spec.schedule) + _describe_upgrade(versions, state.versions, spec)
+        is_restart = state.attempt > 0 if runs is None or runs.run is None else runs.run.attempts > 1
         started = state.transition_to(
             Phase.STARTING,
-            f"attempt {attempt} was assigned to {node}{_describe_upgrade(versions, state.versions, spec)}",
+            f"attempt {attempt} was assigned to {node}{details}",
             wall=self._now.wall,
             epoch=self._snapshot.epoch,
             attempt=attempt,
             node=node,
-            restarts=state.restarts + (state.attempt > 0),
+            restarts=state.restarts + is_restart,
             failures=state.failures if is_same_program else replace(state.failures, without_progress=0),
             heard=self._job.desired_version,
             versions=versions,
+            runs=runs,
         )
         return Launch(self._job.id, node, started)
 
@@ -180,7 +196,9 @@ class _JobPlanner:
 
     def _wait_for_node(self, state: JobState, spec: Spec, allowed: tuple[NodeId, ...] | None) -> Command | None:
         reason = self._describe_wait(spec, allowed)
-        already_known = state.phase is Phase.PENDING and state.reason == reason
+        old = self._job.state
+        has_new_run = isinstance(old, JobState) and state.runs != old.runs
+        already_known = state.phase is Phase.PENDING and state.reason == reason and not has_new_run
         return None if already_known else self._changer.change(state, Phase.PENDING, reason)
 
     def _describe_wait(self, spec: Spec, allowed: tuple[NodeId, ...] | None) -> str:

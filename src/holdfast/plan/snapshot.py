@@ -39,6 +39,8 @@ class JobView:
     """The user's last request asserts that the previous attempt is dead: the next one may start on any node."""
     trust: CheckpointTrust | None = None
     """Damage of the checkpoint that a user has accepted."""
+    run_now: bool = False
+    """The user's last request asks for a run of a scheduled job at once."""
     spec_version: int = FIRST_VERSION
     """Version of the spec that the user requested."""
     complete: bool = True

@@ -6,6 +6,7 @@ from holdfast.model.failure_history import FailureHistory
 from holdfast.model.identifiers import Attempt, Epoch
 from holdfast.model.job import JobState, Lease
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.runs import RunHistory
 from holdfast.plan.command import UpdateState
 from holdfast.plan.snapshot import JobView, Now
 
@@ -32,10 +33,11 @@ class StateChanger:
         failures: FailureHistory | None = None,
         losses: int | None = None,
         not_before: float = 0.0,
+        runs: RunHistory | None = None,
     ) -> UpdateState:
         """Return the command that moves the job from `state` to `phase`. Pass `lease` if an attempt is alive."""
         # While an attempt is alive, or one is about to start, the user's last request has not been carried out completely.
-        request_pending = lease is not None or phase is Phase.PENDING
+        request_pending = lease is not None or phase in (Phase.PENDING, Phase.SCHEDULED)
         next_state = state.transition_to(
             phase,
             reason,
@@ -47,5 +49,6 @@ class StateChanger:
             losses=losses,
             heard=None if request_pending else self.job.desired_version,
             not_before=not_before,
+            runs=runs,
         )
         return UpdateState(self.job.id, next_state)

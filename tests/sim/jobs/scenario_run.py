@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec
+from holdfast.model.schedule.due_times import CatchUp, Schedule
 from tests.sim.jobs.checks.job_oracles import JobOracles
 from tests.sim.jobs.cluster.drivers import Behaviour, Driver, DriverEnd, DriverRegistry
 from tests.sim.jobs.cluster.job_node import Components, JobNode, SharedEnvironment
@@ -28,6 +29,7 @@ class ScenarioRun:
         self.environment = SharedEnvironment(DriverRegistry(), components.storage(world), Lan(world), components)
         self.nodes = [JobNode(world, name, self.environment, slots=slots) for name, slots in self._choose_machines()]
         self.oracles = JobOracles(world, self.nodes, self.environment)
+        self.environment.storage.first_attempt = self.oracles.runs.first_attempt_of_open_run
         self.users = Users(world, components, self.oracles)
         self.faults = FailsafeScripts(world, self.nodes, self.environment, self.oracles, random.Random(f"{world.seed}/faults"))
         self.jobs: list[JobId] = []
@@ -64,7 +66,7 @@ class ScenarioRun:
         for _ in range(count):
             self.submit_job(self.random.uniform(0.5, until_s), make())
 
-    def submit_job(self, at_s: float, behaviour: Behaviour, restart: str = "") -> None:
+    def submit_job(self, at_s: float, behaviour: Behaviour, restart: str = "", schedule: Schedule | None = None) -> None:
         number = len(self.jobs) + 1
         job = JobId(f"j{number}")
         self.jobs.append(job)
@@ -77,11 +79,24 @@ class ScenarioRun:
             restart=restart,
             arguments=behaviour.arguments(),
             restart_is_default=is_default,
+            schedule=schedule,
         )
         self.users.submit(at_s, spec, job, f"r{number}")
         if self.random.random() < 0.4:
             again_s = at_s + self.random.choice([0.0, 0.01, 1.0])
             self.users.submit(again_s, spec, JobId(f"{job}b"), f"r{number}", crash=self.random.random() < 0.5)
+
+    def submit_scheduled_jobs(self, count: int, until_s: float) -> None:
+        """Submit jobs with an interval of a few seconds. Their runs finish, or some of them fail."""
+        for _ in range(count):
+            end = self.random.choice([DriverEnd.FINISHED, DriverEnd.FINISHED, DriverEnd.FINISHED, DriverEnd.FAILED])
+            behaviour = Behaviour(end, self.random.uniform(0.2, 4.0), self.random.uniform(0.05, 1.0))
+            schedule = Schedule(
+                every_s=self.random.choice([2.0, 3.0, 6.0]),
+                catch_up=self.random.choice([CatchUp.NONE, CatchUp.ONE, CatchUp.ALL]),
+            )
+            restart = self.random.choice(["never", "fixed:1:1s", "exponential"])
+            self.submit_job(self.random.uniform(0.5, until_s), behaviour, restart, schedule)
 
     def random_behaviour(self) -> Behaviour:
         rng = self.random

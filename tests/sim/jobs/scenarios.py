@@ -109,6 +109,26 @@ def failsafe_faults(run: ScenarioRun) -> None:
     )
 
 
+def scheduled_jobs(run: ScenarioRun) -> None:
+    """Faults and requests of users while jobs run by a schedule. Each due time has one run, and the schedules go on."""
+    run.submit_scheduled_jobs(run.random.randrange(1, 3), 3.0)
+    run.change_desired_at_random(0.3)
+    for _ in range(run.random.randrange(0, 3)):
+        run.faults.arm_targeted_fault()
+    for _ in range(run.random.randrange(1, 5)):
+        run.faults.schedule_random_fault(run.random.uniform(3.0, FAULTS_UNTIL_S), FAULTS_UNTIL_S)
+    if run.random.random() < 0.5:
+        run.world.schedule_at(run.random.uniform(4.0, FAULTS_UNTIL_S), lambda: run.run_one_script([_crash_leader(run)]))
+
+
+def _crash_leader(run: ScenarioRun) -> Callable[[], None]:
+    def leader_crashed() -> None:
+        for leader in [node for node in run.nodes if node.is_leading()]:
+            leader.crash()
+
+    return leader_crashed
+
+
 def unreported_endings(run: ScenarioRun) -> None:
     for node in run.nodes:
         node.retention = RetentionPolicy(ended_s=3.0)
@@ -390,7 +410,10 @@ SCENARIOS: dict[str, Callable[[ScenarioRun], None]] = {
     "older copy": older_copy_restored,
     "stopped": stopped_supervision,
     "stopped agent": stopped_supervision_and_agent,
+    "schedule": scheduled_jobs,
 }
+SCHEDULE_SEEDS_FROM = 1_000_000
+"""Seeds from here on are of the scenario `schedule`. It is not in the rotation, so that the other seeds stay as they are."""
 
 
 def _rotate(rare_scenario: str) -> tuple[str, ...]:

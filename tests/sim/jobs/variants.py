@@ -15,12 +15,14 @@ from tests.sim.jobs.broken.clients import (
 )
 from tests.sim.jobs.broken.leaders import (
     DeletesInTwoTransactions,
+    FinishedRunIsRepeated,
     IgnoresConflicts,
     IgnoresNameOwner,
     MissingStateIsPending,
     NewLeaderContinuesMargin,
     NewLeaderForgetsBackoff,
     NewLeaderForgetsFailures,
+    NewLeaderForgetsPosition,
     NodesAreNotAsked,
     NoFailsafeSet,
     ReleasesInSecondTransaction,
@@ -418,6 +420,19 @@ VARIANTS = {
         "JobOracles._check_lease_or_promises",
         Components(runner=AsksConfirmedSetOnly),
         scenarios=("failsafe",),
+    ),
+    # Schedules
+    "new leader forgets the position": Variant(
+        "The position in the schedule survives a leader failover.",
+        "RunRules._check_position",
+        Components(leader=leader_with_observer(NewLeaderForgetsPosition), observer=NewLeaderForgetsPosition),
+        scenarios=("schedule",),
+    ),
+    "finished run repeated": Variant(
+        "The end of a run and its outcome are one transaction.",
+        "RunRules._check_not_finished",
+        Components(leader=FinishedRunIsRepeated),
+        scenarios=("schedule",),
     ),
     # Restart budget
     "new leader forgets failures": Variant(

@@ -51,10 +51,10 @@ def test_cluster_with_a_malformed_epoch_record_has_an_epoch_and_no_leader(data: 
 
 
 def test_epoch_record_of_a_newer_schema_is_reported_and_the_nodes_are_listed() -> None:
-    view = read_view(cluster(b'{"schema":2}').put(PATHS.node(NodeId("n1")), encode(NODE), owner=OWNER))
+    view = read_view(cluster(b'{"schema":3}').put(PATHS.node(NodeId("n1")), encode(NODE), owner=OWNER))
     assert (view.leader, view.epoch, view.nodes) == (None, 12, (("n1", NODE),))
     (problem,) = view.problems
-    assert problem.startswith("/holdfast/blue/epoch was written by a later Holdfast (schema 2)")
+    assert problem.startswith("/holdfast/blue/epoch was written by a later Holdfast (schema 3)")
 
 
 def test_nodes_are_listed_by_name_with_their_records() -> None:

@@ -38,7 +38,7 @@ def show(directory: Path | None, connect: str | None, cluster_name: str | None, 
 def _as_json(details: "JobDetails") -> dict[str, Any]:
     """Return the job as JSON. Scripts rely on these keys."""
     from holdfast.cli.render import checkpoint, offsets
-    from holdfast.client.jobs.job_json import event_as_json, job_as_json
+    from holdfast.client.jobs.job_json import event_as_json, job_as_json, run_as_json
     from holdfast.client.jobs.listing import events_of
 
     job = details.job
@@ -47,6 +47,7 @@ def _as_json(details: "JobDetails") -> dict[str, Any]:
         "spec": asdict(job.spec) if job.spec is not None else None,
         "versions": list(map(_version_as_json, details.versions)),
         "events": [event_as_json(event) for event in events_of([job])],
+        "runs": [run_as_json(run) for run in job.runs.ended] if job.runs is not None else [],
         "checkpoint": checkpoint.as_json(details.checkpoint),
         "kafka": offsets.as_json(details.checkpoint.lost),
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.commands.job_control import print_final_job
-from holdfast.cli.options import ScriptCommand, connect_cluster, json_option, target_options
+from holdfast.cli.options import ScriptCommand, connect_cluster, json_option, schedule_options, target_options
 from holdfast.cli.render.sanitize import sanitize
 
 
@@ -24,6 +24,7 @@ from holdfast.cli.render.sanitize import sanitize
 @click.option(
     "--slots", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of slots that the job occupies."
 )
+@schedule_options
 @click.option("--conf", metavar="KEY=VALUE", multiple=True, help="Spark setting. Repeatable.")
 @click.option(
     "--py-files",
@@ -52,6 +53,11 @@ def submit(
     name: str | None,
     restart_strategy: str | None,
     slots: int,
+    every: str | None,
+    cron: str | None,
+    timezone: str | None,
+    catch_up: str | None,
+    park_after: int | None,
     conf: tuple[str, ...],
     py_files: tuple[Path, ...],
     restore: str | None,
@@ -62,9 +68,12 @@ def submit(
 ) -> None:
     """Submit a PySpark script, or a declarative pipeline (.yml). The cluster then keeps it running.
 
+    With --every or --cron, the job runs by a schedule: each run ends by itself, and the next one starts when it is due.
+
     ARGS are the arguments of the script; put '--' before them.
     """
     from holdfast.client.deployment.job_request import check_request, parse_conf_options
+    from holdfast.model.schedule.due_times import make_schedule
 
     request = check_request(
         script,
@@ -74,6 +83,7 @@ def submit(
         arguments=arguments,
         conf=parse_conf_options(conf),
         py_files=py_files,
+        schedule=make_schedule(every=every, cron_text=cron, timezone=timezone, catch_up=catch_up, park_after=park_after),
     )
     cluster = connect_cluster(directory, connect, cluster_name)
     job = cluster.submit_request(request, restore=restore, replaces=instead_of, request_id=request_id)

@@ -10,6 +10,7 @@ from rich.text import Text
 from holdfast.cli.render import checkpoint, lag, offsets
 from holdfast.cli.render.event_list import print_events
 from holdfast.cli.render.job_table import format_number
+from holdfast.cli.render.run_list import print_runs
 from holdfast.cli.render.sanitize import sanitize
 from holdfast.cli.render.table import UNKNOWN
 from holdfast.cli.render.terminal import phase_text, print_hanging
@@ -44,6 +45,7 @@ def print_details(screen: Console, details: JobDetails, now: float) -> None:
     if status.lost is not None and job.lease is None and not job.has_ended:
         screen.print()
         offsets.print_lost(screen, job, status.lost, now)
+    print_runs(screen, job, now)
     events = events_of([job])[-EVENTS_SHOWN:]
     if events:
         screen.print()
@@ -168,6 +170,7 @@ def _spec_facts(job: StoredJob) -> list[tuple[str, str]]:
         ("script", f"{shlex.join([spec.script, *spec.arguments])} (sha256 {spec.blob[:12]})"),
         ("slots", str(spec.slots)),
         ("restart", spec.restart + (f"; {NO_PROGRESS_RULE}" if spec.restart_is_default else "")),
+        *([("schedule", str(spec.schedule))] if spec.schedule is not None else []),
     ]
     facts += [("conf", f"{key}={value}") for key, value in spec.conf]
     if spec.py_files:

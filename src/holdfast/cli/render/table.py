@@ -20,6 +20,7 @@ PIPED_WIDTH = 100_000
 
 PHASE_STYLES = {
     Phase.PENDING: "yellow",
+    Phase.SCHEDULED: "dim",
     Phase.STARTING: "cyan",
     Phase.RUNNING: "green",
     Phase.BACKOFF: "yellow",

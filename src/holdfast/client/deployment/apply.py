@@ -68,7 +68,7 @@ def _upgrade(file: JobFile, job: StoredJob) -> JobChange:
         )
     wanted = _next_spec(job.spec, file.spec)
     names = {"blob": "program", "py_files": "files"}
-    keys = ("blob", "arguments", "conf", "py_files", "restart", "slots")
+    keys = ("blob", "arguments", "conf", "py_files", "restart", "slots", "schedule")
     different = [names.get(key, key) for key in keys if getattr(wanted, key) != getattr(job.spec, key)]
     if job.spec.restart_is_default and not wanted.restart_is_default and "restart" not in different:
         different.append("restart")

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.client.deployment.job_request import JobRequest, check_request
 from holdfast.errors import Refused
 from holdfast.model.job import Spec
+from holdfast.model.schedule.due_times import make_schedule
 
 SUFFIX = ".toml"
 KEYS: dict[str, type] = {
@@ -19,6 +20,11 @@ KEYS: dict[str, type] = {
     "arguments": list,
     "py_files": list,
     "conf": dict,
+    "every": str,
+    "cron": str,
+    "timezone": str,
+    "catch_up": str,
+    "park_after": int,
 }
 
 
@@ -67,6 +73,13 @@ def read_job_file(path: Path) -> JobFile:
         arguments=[_text(argument) for argument in fields.get("arguments", [])],
         conf={key.strip(): _text(value) for key, value in fields.get("conf", {}).items()},
         py_files=[path.parent / _text(file) for file in fields.get("py_files", [])],
+        schedule=make_schedule(
+            every=fields.get("every"),
+            cron_text=fields.get("cron"),
+            timezone=fields.get("timezone"),
+            catch_up=fields.get("catch_up"),
+            park_after=fields.get("park_after"),
+        ),
     )
     return JobFile(path, request, request.spec({file: _digest(file) for file in request.files}))
 

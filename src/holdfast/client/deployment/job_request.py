@@ -16,6 +16,7 @@ from holdfast.model.identifiers import is_valid_name
 from holdfast.model.job import Spec
 from holdfast.model.restart_strategy import DEFAULT_STRATEGY
 from holdfast.model.restart_strategy import parse_strategy as parse_restart_strategy
+from holdfast.model.schedule.due_times import Schedule
 
 SCRIPT_BYTES_MAX = 8 * 1024 * 1024
 SLOTS_MAX = 1000
@@ -45,6 +46,7 @@ class JobRequest:
     arguments: tuple[str, ...]
     conf: tuple[tuple[str, str], ...]
     py_files: tuple[Path, ...]
+    schedule: Schedule | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -61,6 +63,7 @@ class JobRequest:
             arguments=self.arguments,
             conf=self.conf,
             py_files=tuple((file.name, blobs[file]) for file in self.py_files),
+            schedule=self.schedule,
         )
 
 
@@ -73,6 +76,7 @@ def check_request(
     arguments: Sequence[str],
     conf: Mapping[str, str],
     py_files: Sequence[Path],
+    schedule: Schedule | None = None,
 ) -> JobRequest:
     """Check everything about a job that can be checked without the cluster. Raise Refused with the first problem."""
     for text in (str(script), *arguments, *conf, *conf.values(), *map(str, py_files)):
@@ -93,6 +97,7 @@ def check_request(
         arguments=tuple(arguments),
         conf=_check_conf(conf),
         py_files=tuple(py_files),
+        schedule=schedule,
     )
     size = len(encode(request.spec(dict.fromkeys(request.files, "0" * 64))))
     if size > SPEC_BYTES_MAX:

@@ -11,12 +11,21 @@ from holdfast.client.deployment.job_request import JobRequest
 from holdfast.client.deployment.upload import Blobs, upload_and_record
 from holdfast.client.jobs.waiting import WaitFailed, until_accepted, wait_for_job
 from holdfast.model.job import Desired, JobState, Spec
+from holdfast.model.schedule.due_times import Schedule
 from holdfast.zk.records.stored_job import StoredJob
 from holdfast.zk.records.upgrade import upgrade as write_version
 from holdfast.zk.session.client import Client
 
 SpecChange = Callable[[Spec, Blobs], Spec]
 """Returns the new spec for the current spec and the uploaded files."""
+
+
+ScheduleChange = Callable[[Schedule | None], Schedule | None]
+"""Returns the new schedule for the current one."""
+
+
+def keep_schedule(schedule: Schedule | None) -> Schedule | None:
+    return schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,14 @@ class UpgradeResult:
 
 
 def upgrade_job(
-    target: Target, job: StoredJob, request: JobRequest, callbacks: Callbacks, *, restart: str | None, trial_s: float
+    target: Target,
+    job: StoredJob,
+    request: JobRequest,
+    callbacks: Callbacks,
+    *,
+    restart: str | None,
+    trial_s: float,
+    schedule: ScheduleChange = keep_schedule,
 ) -> UpgradeResult:
     """Replace the program of a job. Arguments, settings and files that the request leaves out stay as they are."""
 
@@ -46,6 +62,7 @@ def upgrade_job(
             conf=new.conf or spec.conf,
             py_files=new.py_files or spec.py_files,
             by=current_user(),
+            schedule=schedule(spec.schedule),
         )
 
     version = record_version(target, job, request, change, callbacks, trial_s=trial_s)
@@ -71,6 +88,8 @@ def _effect(job: StoredJob, version: int | None) -> str:
         return "already has exactly this program; nothing was changed"
     if is_stopped(job):
         return f"is stopped; 'holdfast resume {job.name or job.id}' starts version {version}"
+    if job.next_run_at is not None:
+        return f"waits for its next run ({job.reason}), which starts with version {version}"
     if job.lease is None:
         return f"is not running ({job.phase}: {job.reason}) and starts with version {version} as soon as a node has free slots"
     return f"is running on {job.lease.node} and stops after its current batch; then version {version} continues from there"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.client.connection.retry import run_with_retry
 from holdfast.client.connection.target import Target
-from holdfast.client.jobs.waiting import Condition, last_event_number, until_ended, until_running, until_stopped
+from holdfast.client.jobs.waiting import Condition, last_event_number, until_ended, until_resumed, until_running, until_stopped
 from holdfast.client.timestamps import age
 from holdfast.errors import Refused
 from holdfast.model.checkpoint_trust import FINDINGS_MAX, CheckpointTrust
@@ -38,6 +38,8 @@ class ControlDecision:
     force: bool = False
     trust: CheckpointTrust | None = None
     """Damage of the checkpoint that the user accepts."""
+    run_now: bool = False
+    """Start a run of a scheduled job at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class ControlRequest:
                 repeat=decision.repeat,
                 force=decision.force,
                 trust=decision.trust,
+                run_now=decision.run_now,
             )
         return job, decision
 
@@ -143,18 +146,19 @@ def decide_restart(job: StoredJob, *, force: bool) -> ControlDecision:
         effect = f"{running}, then the next attempt starts"
     else:
         effect = _start_effect(job)
-    return ControlDecision(effect, until_running(after_attempt=job.attempt), Desired.RUN, repeat=True, force=force)
+    condition = until_running(after_attempt=job.attempt)
+    return ControlDecision(effect, condition, Desired.RUN, repeat=True, force=force, run_now=True)
 
 
 def decide_resume(job: StoredJob) -> ControlDecision:
     """Decide only about a job that does not run: writing RUN again for a running job would restart it."""
     refuse_uncontrollable(job)
-    runs = until_running(after_attempt=None, after_event=last_event_number(job))
+    runs = until_resumed(after_event=last_event_number(job))
     if job.desired_record is not None and job.desired_record.desired is Desired.STOP:
         # Without `repeat`: if another client resumes the job at the same time, one write is enough.
-        return ControlDecision(_start_effect(job), runs, Desired.RUN)
+        return ControlDecision(_resume_effect(job), runs, Desired.RUN)
     if job.phase is Phase.PARKED:
-        return ControlDecision(_start_effect(job), runs, Desired.RUN, repeat=True)
+        return ControlDecision(_resume_effect(job), runs, Desired.RUN, repeat=True)
     effect = f"is not stopped ({job.phase}: {job.reason}); nothing was changed"
     return ControlDecision(effect, until_running(after_attempt=None))
 
@@ -177,6 +181,13 @@ def decide_trusted_resume(job: StoredJob, *, by: str, reason: str, now: float) -
     effect = f"is parked because of {format_count(len(outcome.findings), 'finding')}, which you trust, and starts again"
     runs = until_running(after_attempt=None, after_event=last_event_number(job))
     return ControlDecision(effect, runs, Desired.RUN, repeat=True, trust=trust)
+
+
+def _resume_effect(job: StoredJob) -> str:
+    has_open_run = job.runs is not None and job.runs.run is not None
+    if job.spec is None or job.spec.schedule is None or job.lease is not None or has_open_run:
+        return _start_effect(job)
+    return f"is not running ({job.phase}: {job.reason}) and continues its schedule ({job.spec.schedule.due_times_text})"
 
 
 def _start_effect(job: StoredJob) -> str:

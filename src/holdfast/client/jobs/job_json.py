@@ -10,6 +10,7 @@ from holdfast.client.jobs.listing import JobEvent
 from holdfast.client.timestamps import iso
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.job import SparkApplication
+from holdfast.model.schedule.runs import Run
 from holdfast.zk.records.stored_job import StoredJob
 
 UNKNOWN = "?"
@@ -37,6 +38,7 @@ def job_as_json(job: StoredJob) -> dict[str, Any]:
         "submitted_at": iso(job.submitted_ms / 1000 if job.submitted_ms is not None else None),
         "desired": job.desired_record.desired if job.desired_record is not None else None,
         "checkpoint_trust": _trust_as_json(job.desired_record.trust if job.desired_record is not None else None),
+        "schedule": _schedule_as_json(job),
     }
 
 
@@ -57,6 +59,41 @@ def application_as_json(application: SparkApplication | None) -> dict[str, Any] 
         "executors_lost": application.lost,
         "executors_decommissioned": application.decommissioned,
         "last_loss": application.last_loss or None,
+    }
+
+
+def _schedule_as_json(job: StoredJob) -> dict[str, Any] | None:
+    schedule = job.spec.schedule if job.spec is not None else None
+    if schedule is None:
+        return None
+    runs = job.runs
+    return {
+        "every_s": None if schedule.cron else schedule.every_s,
+        "cron": schedule.cron or None,
+        "timezone": schedule.timezone,
+        "catch_up": schedule.catch_up,
+        "park_after": schedule.park_after,
+        "next_run_at": iso(job.next_run_at),
+        "run": run_as_json(runs.run) if runs is not None and runs.run is not None else None,
+        "last_run": run_as_json(runs.last) if runs is not None and runs.last is not None else None,
+        "runs": runs.number if runs is not None else 0,
+        "failed_in_a_row": runs.failed_in_a_row if runs is not None else 0,
+    }
+
+
+def run_as_json(run: Run) -> dict[str, Any]:
+    return {
+        "number": run.number,
+        "due": iso(run.due),
+        "requested": run.requested,
+        "skipped": run.skipped,
+        "started": iso(run.started),
+        "ended": iso(run.ended),
+        "outcome": run.outcome,
+        "reason": run.reason,
+        "first_attempt": run.first_attempt or None,
+        "attempts": run.attempts,
+        "batches": run.batches,
     }
 
 

@@ -13,6 +13,7 @@ from holdfast.client.connection.target import Target
 from holdfast.errors import Refused, Unavailable
 from holdfast.model.identifiers import JobId
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.runs import RunOutcome
 from holdfast.zk.records.job_reader import read_job
 from holdfast.zk.records.stored_job import StoredJob
 
@@ -135,6 +136,8 @@ def _judge_first_batch(job: StoredJob) -> WaitResult | None:
         return WaitResult.REACHED
     if job.phase is Phase.FINISHED:
         return WaitResult.REACHED
+    if job.phase is Phase.SCHEDULED and job.runs is not None and job.runs.last is not None:
+        return WaitResult.REACHED if job.runs.last.outcome is RunOutcome.FINISHED else WaitResult.MISSED
     return WaitResult.MISSED if job.has_ended or job.phase in (Phase.PARKED, Phase.QUARANTINED) else None
 
 
@@ -170,6 +173,18 @@ def until_running(*, after_attempt: int | None, after_event: int = 0) -> Conditi
     return Condition("the start" if after_attempt is None else "the next attempt", condition)
 
 
+def until_resumed(*, after_event: int) -> Condition:
+    """Return the condition that a job runs, or waits for the next run of its schedule, after it was resumed."""
+    running = until_running(after_attempt=None, after_event=after_event)
+
+    def condition(job: StoredJob) -> WaitResult | None:
+        if job.phase is Phase.SCHEDULED and last_event_number(job) > after_event:
+            return WaitResult.REACHED
+        return running.judge(job)
+
+    return Condition(running.goal, condition)
+
+
 def until_accepted(version: int) -> Condition:
     """Return the condition that a version of the job's program has committed its first batch."""
 
@@ -178,6 +193,9 @@ def until_accepted(version: int) -> Condition:
             return WaitResult.REACHED if job.phase is Phase.FINISHED else WaitResult.MISSED
         if job.state is not None and job.state.versions.rejected == version:
             return WaitResult.MISSED
+        if job.phase is Phase.SCHEDULED and job.state is not None:
+            versions = job.state.versions
+            return WaitResult.REACHED if versions.current == version and not versions.on_trial else None
         runs = job.state is not None and job.state.versions.current == version and job.phase is Phase.RUNNING
         has_batch = job.lease is not None and job.lease.attempt == job.attempt and job.progress.batch_id is not None
         return WaitResult.REACHED if runs and has_batch else None

@@ -30,7 +30,7 @@ from holdfast.zk.session.missing_znode import none_if_missing
 
 EVENTS = "events of the cluster"
 NAMED_MAX = 3
-_HEALTHY = (Phase.RUNNING, Phase.FINISHED, Phase.CANCELLED)
+_HEALTHY = (Phase.RUNNING, Phase.SCHEDULED, Phase.FINISHED, Phase.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import NO_ATTEMPT, DesiredRecord, JobState, Lease, Progress, Report, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.runs import RunHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ class StoredJob:
     def attempt(self) -> Attempt:
         assigned = self.state.attempt if self.state is not None else self.assigned_attempt
         return max(assigned, self.lease.attempt) if self.lease is not None else assigned
+
+    @property
+    def runs(self) -> RunHistory | None:
+        """Runs of a scheduled job; None for any other job, and before the first decision of a leader."""
+        return self.state.runs if self.state is not None else None
+
+    @property
+    def next_run_at(self) -> float | None:
+        """Wall time of the next run, while the job waits for it."""
+        return self.state.not_before if self.state is not None and self.phase is Phase.SCHEDULED else None
 
     @property
     def restarts(self) -> int:

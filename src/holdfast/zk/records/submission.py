@@ -5,6 +5,7 @@ znodes was not submitted, and is never started. Submitting again with the same r
 """
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 
 from holdfast.errors import Conflict, OutcomeUnknown, Refused, Unavailable
@@ -13,7 +14,7 @@ from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, de
 from holdfast.model.identifiers import JobId, is_valid_name
 from holdfast.model.job import Desired, DesiredRecord, JobState, Spec
 from holdfast.model.phase import Phase
-from holdfast.zk.records.announced_schemas import read_schema_for_writing
+from holdfast.zk.records.announced_schemas import read_schema_for_writing, require_readers
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.records.synced_read import read_after_sync
 from holdfast.zk.session.client import Client, Committed, Create, NodeExists, NoNode, Operation, Reader, SetData, Znode
@@ -50,6 +51,7 @@ async def submit(client: Client, paths: Paths, spec: Spec, *, job: JobId, reques
         if not is_valid_name(name):
             raise Refused(f"'{name}' cannot be used as a {what}: use 1 to 64 letters, digits, '.', '_' or '-'")
     schema = await read_schema_for_writing(client, paths)
+    await require_readers(client, paths, spec)
     for _ in range(TRIES_MAX):
         try:
             outcome = await client.commit(_submit_operations(paths, spec, job, request, schema))
@@ -82,8 +84,14 @@ def _submit_operations(paths: Paths, spec: Spec, job: JobId, request: str, schem
 
 
 def hash_spec(spec: Spec) -> str:
-    """Return the hash of the spec, without its submitter. It is independent of the schema in which the spec is stored."""
-    return hashlib.sha256(encode(replace(spec, by=""), schema=OLDEST_SCHEMA)).hexdigest()
+    """Return the hash of the spec, without its submitter. It is independent of the schema in which the spec is stored.
+
+    The hash of a spec without a schedule is the one that releases without schedules compute.
+    """
+    fields = json.loads(encode(replace(spec, by=""), schema=OLDEST_SCHEMA))
+    if spec.schedule is None:
+        del fields["schedule"]
+    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
 
 
 async def _recover_lost_reply(client: Client, paths: Paths, spec: Spec, request: str) -> JobId | None:
@@ -134,12 +142,14 @@ async def set_desired(
     repeat: bool = False,
     force: bool = False,
     trust: CheckpointTrust | None = None,
+    run_now: bool = False,
 ) -> Desired:
     """Write the desired state of a job and return the previous one. Raises Refused if the job was cancelled.
 
     Raises Unavailable only if nothing was written, and OutcomeUnknown if ZooKeeper is away after the reply to a write was lost.
     With `repeat` an unchanged desired state is written too. The new version restarts a running job and resumes a parked one.
     Without a new `trust`, an earlier one stays in force.
+    With `run_now` a scheduled job starts a run at once.
     """
     path = paths.job(job, "desired")
     sent_version: int | None = None
@@ -154,7 +164,7 @@ async def set_desired(
                 f"the reply to the request for job {job} was lost: {error}; see 'holdfast show {job}'"
             ) from error
         record = decode(DesiredRecord, znode.data, where=path)
-        changed = replace(record, desired=desired, force=force, trust=trust or record.trust)
+        changed = replace(record, desired=desired, force=force, trust=trust or record.trust, run_now=run_now)
         previous, data = record.desired, encode(changed, schema=schema)
         if sent_version is not None and znode.stat.version > sent_version and znode.data == data:
             return desired  # the write whose reply was lost did take effect

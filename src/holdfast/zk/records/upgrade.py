@@ -8,7 +8,7 @@ from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, DesiredRecord, JobState, Spec
 from holdfast.model.versions import FIRST_VERSION
-from holdfast.zk.records.announced_schemas import read_schema_for_writing
+from holdfast.zk.records.announced_schemas import read_schema_for_writing, require_readers
 from holdfast.zk.records.paths import SPEC_PREFIX, Paths
 from holdfast.zk.records.submission import TRIES_MAX, hash_spec
 from holdfast.zk.session.client import Check, Client, Committed, Create, NodeExists, NoNode, Operation, Reader, SetData, Znode
@@ -37,6 +37,7 @@ async def upgrade(client: Client, paths: Paths, job: JobId, change: SpecChange, 
         spec = change(base.spec)
         if hash_spec(spec) == hash_spec(base.spec):
             return None
+        await require_readers(client, paths, spec)
         if base.new_version > VERSIONS_MAX:
             raise Refused(f"job {job} has reached the limit of {VERSIONS_MAX} versions: submit it as a new job")
         try:
@@ -87,7 +88,7 @@ async def _read_base(client: Client, paths: Paths, job: JobId) -> _UpgradeBase:
 def _upgrade_operations(
     paths: Paths, job: JobId, base: _UpgradeBase, spec: Spec, trial_s: float, schema: int
 ) -> list[Operation]:
-    desired_record = replace(base.desired_record, version=base.new_version, trial_s=trial_s, force=False)
+    desired_record = replace(base.desired_record, version=base.new_version, trial_s=trial_s, force=False, run_now=False)
     return [
         Check(paths.job(job, "state"), base.state.stat.version),
         Create(paths.spec(job, base.new_version), encode(spec, schema=schema)),

@@ -1,17 +1,18 @@
 """Leaders and observers that break one rule each."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.leader.observer import Observer
-from holdfast.model.codec import NewerSchema, UnreadableRecord
+from holdfast.model.codec import SCHEMA, NewerSchema, UnreadableRecord
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import NO_FAILURES, JobState, Report
 from holdfast.model.phase import Phase
 from holdfast.plan import JobView, Snapshot
 from holdfast.zk.leadership import write_outcome as outcomes
-from holdfast.zk.session.client import Check, Client, Create, Delete, Operation
+from holdfast.zk.session.client import Check, Client, Create, Delete, Operation, SetData
 from tests.sim.jobs.cluster.job_node import SimLeader
 from tests.sim.leadership.agent_node import PATHS
 
@@ -71,7 +72,7 @@ class StopsAtNewerSchema(SimLeader):
     async def run_pass(self) -> int:
         await self.observer.refresh()
         for reason in self.observer.jobs_set_aside().values():
-            raise NewerSchema(reason, schema=2)
+            raise NewerSchema(reason, schema=SCHEMA + 1)
         return await super().run_pass()
 
 
@@ -174,6 +175,36 @@ class NewLeaderForgetsBackoff(ChangedObserver):
         if not isinstance(state, JobState) or not state.events or state.events[-1].epoch == epoch:
             return view
         return dataclasses.replace(view, state=dataclasses.replace(state, not_before=0.0))
+
+
+class NewLeaderForgetsPosition(ChangedObserver):
+    """Observer that loses the position in the schedule that an earlier leader wrote."""
+
+    def change_view(self, view: JobView, epoch: int) -> JobView:
+        state = view.state
+        if not isinstance(state, JobState) or not state.events or state.events[-1].epoch == epoch or state.runs is None:
+            return view
+        runs = dataclasses.replace(state.runs, position=state.runs.anchor)
+        return dataclasses.replace(view, state=dataclasses.replace(state, runs=runs))
+
+
+class FinishedRunIsRepeated(ChangedTransactionsLeader):
+    """Leader that loses the end of a run: it writes the next state with the run still open."""
+
+    async def change(self, leadership: Any, operations: Sequence[Operation]) -> Any:
+        return await leadership.commit([_reopened(each) for each in operations])
+
+
+def _reopened(operation: Operation) -> Operation:
+    if not isinstance(operation, SetData) or not operation.path.endswith("/state"):
+        return operation
+    fields = json.loads(operation.data)
+    runs = fields.get("runs")
+    if fields["phase"] != "SCHEDULED" or runs is None or runs["run"] is not None or not runs["ended"]:
+        return operation
+    *ended, last = runs["ended"]
+    fields["runs"] = {**runs, "ended": ended, "run": {**last, "ended": None, "outcome": None}}
+    return dataclasses.replace(operation, data=json.dumps(fields).encode())
 
 
 class NewLeaderContinuesMargin(Observer):

@@ -54,6 +54,10 @@ class JobRecord:
         return self.state is not None and self.phase in ("STARTING", "RUNNING", "STOPPING") and self.state.get("node") == node
 
     @property
+    def is_scheduled(self) -> bool:
+        return self.spec is not None and self.spec["schedule"] is not None
+
+    @property
     def is_final(self) -> bool:
         return self.phase in ("FINISHED", "FAILED", "CANCELLED")
 

@@ -8,6 +8,7 @@ from holdfast.model.job import Event
 from holdfast.node.attempts import AttemptId
 from holdfast.node.failsafe.journal_format import decode_journal
 from tests.sim.jobs.checks.committed_records import CommittedRecords, JobRecord
+from tests.sim.jobs.checks.run_rules import RunRules
 from tests.sim.jobs.checks.transaction_rules import TransactionRules
 from tests.sim.jobs.cluster.drivers import Driver, DriverEnd
 from tests.sim.jobs.cluster.job_node import JobNode, SharedEnvironment
@@ -44,6 +45,7 @@ class JobOracles(LeadershipOracles):
         self.older_copy_restored = False
         """True if an operator has restored an older copy of ZooKeeper's data. No node may act on it."""
         super().__init__(world, nodes)
+        self.runs = RunRules(world, self.records, environment.storage, self._report_violation)
         self.rules = TransactionRules(world, self.records, environment.drivers, self, self._report_violation)
         environment.drivers.on_start.append(self._check_driver_start)
         for node in nodes:
@@ -101,7 +103,8 @@ class JobOracles(LeadershipOracles):
             )
         self._check_lease_or_promises(driver)
         for attempt, outcome in self._storage.outcomes.get(driver.job, {}).items():
-            if outcome.ending.value == DriverEnd.FINISHED and attempt < driver.attempt:
+            first = self.runs.first_attempt_of_open_run(driver.job)
+            if outcome.ending.value == DriverEnd.FINISHED and first <= attempt < driver.attempt:
                 self._report_violation(f"{driver} was started after attempt {attempt} had finished the job")
 
     def check_event(self, job: JobId, event: Event) -> None:
@@ -216,6 +219,8 @@ class JobOracles(LeadershipOracles):
         if record.desired != "run":
             wanted = "PARKED" if record.desired == "stop" else "CANCELLED"
             return "" if phase == wanted and not alive else f"{record.id} is {phase}, but the desired state is {record.desired}"
+        if record.is_scheduled:
+            return self.runs.health_problem(record)
         if record.spec is not None and record.spec["arguments"][0] == DriverEnd.DATA_LOSS:
             parked = any(driver.end is DriverEnd.DATA_LOSS for driver in self._drivers.list_of_job(record.id))
             allowed = ("RUNNING", "STARTING", "PARKED") if parked else ("RUNNING", "STARTING")

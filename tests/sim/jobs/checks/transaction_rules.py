@@ -163,6 +163,8 @@ class TransactionRules:
     def _check_phase(self, after: JobRecord) -> None:
         """Check the phase against the actual ends of the drivers and the desired state."""
         ends = [driver.end for driver in self._drivers.list_of_job(after.id)]
+        if after.phase in ("FINISHED", "FAILED") and after.is_scheduled:
+            self._report_violation(f"{after.id} is {after.phase}, but the end of a run does not end a scheduled job")
         if after.phase == "FINISHED" and DriverEnd.FINISHED not in ends:
             self._report_violation(f"{after.id} is FINISHED, but none of its drivers finished")
         if after.phase == "CANCELLED" and after.desired != "cancel":
@@ -184,7 +186,7 @@ class TransactionRules:
             return
         counted, counted_before = (record.state["failures"]["in_a_row"] for record in (after, before) if record.state)
         failed = sum(driver.end is DriverEnd.FAILED for driver in self._drivers.list_of_job(after.id))
-        if counted < counted_before:
+        if counted < counted_before and not after.is_scheduled:
             self._report_violation(f"the failure count of {after.id} went from {counted_before} to {counted}")
         if counted > failed:
             self._report_violation(f"{after.id} has a failure count of {counted}, but its drivers failed {failed} times")
@@ -243,8 +245,8 @@ class TransactionRules:
 
     def _check_backoff(self, before: JobRecord) -> None:
         """Invariant 15: an attempt does not start before its back-off time, unless a user has asked for an earlier start."""
-        if before.state is None or before.state["phase"] != "BACKOFF" or before.tampered:
-            return
+        if before.state is None or before.state["phase"] != "BACKOFF" or before.tampered or before.is_scheduled:
+            return  # a run that backs off gives way to the next run
         early_s = before.state["not_before"] - self._world.wall_s()
         if early_s > WALL_CLOCK_SKEW_S_MAX and before.desired_set_s < before.state_since_s:
             self._report_violation(f"{before.id} was started {early_s:.1f} s before its back-off time was over")

@@ -16,6 +16,8 @@ class SharedStorage:
         self._world = world
         self._random = random.Random(f"{world.seed}/storage")
         self.on_outcome: Callable[[JobId], object] = lambda _: None
+        self.first_attempt: Callable[[JobId], int] = lambda _: 0
+        """First attempt whose outcome concerns the next one: for a scheduled job, the first attempt of the open run."""
         self.claims: dict[JobId, dict[Attempt, str]] = {}
         self.outcomes: dict[JobId, dict[Attempt, Outcome]] = {}
 
@@ -27,10 +29,12 @@ class SharedStorage:
     async def find_unreported_outcome(self, job: JobId, previous_report: Report | None) -> Outcome | None:
         """Return an earlier outcome that ZooKeeper does not know of.
 
-        An attempt that finished counts in any case: if ZooKeeper knew of it, there would be no later attempt.
+        An attempt that finished counts in any case: if ZooKeeper knew of it, there would be no later attempt of the job, or of
+        the run of a scheduled job.
         """
         await self._delay()
-        outcomes = self.outcomes.get(job, {})
+        first = self.first_attempt(job)
+        outcomes = {attempt: outcome for attempt, outcome in self.outcomes.get(job, {}).items() if attempt >= first}
         for outcome in outcomes.values():
             if outcome.ending is Ending.FINISHED and self.checks_all_attempts:
                 return outcome

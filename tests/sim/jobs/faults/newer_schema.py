@@ -3,12 +3,13 @@
 import json
 import random
 
+from holdfast.model.codec import SCHEMA
 from holdfast.model.identifiers import JobId
 from tests.sim.jobs.checks.job_oracles import JobOracles
 from tests.sim.leadership.agent_node import PATHS
 from tests.sim.world import World
 
-NEWER_SCHEMA = 2
+NEWER_SCHEMA = SCHEMA + 1
 
 
 class NewerSchemaRecords:

@@ -1,0 +1,1 @@
+"""Schedules of jobs: when runs are due, and the record of the runs."""
