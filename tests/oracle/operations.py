@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.oracle.death import die_before_commit, die_in_first_batch
 from tests.oracle.killed import MOMENTS, DriverSurvived, run_killed_driver
 from tests.oracle.program import Program
 from tests.oracle.scene import Scene
-from tests.oracle.session import BatchWriter, run, settings
+from tests.oracle.session import SPARK_ERRORS, BatchWriter, run, settings
 
 Operation = Callable[[SparkSession, Program, Scene], None]
 
@@ -42,7 +41,7 @@ def repartition_to(partitions: int) -> Operation:
         with settings(spark, program.conf):
             try:
                 spark._streamingCheckpointManager.repartition(str(scene.checkpoint), partitions)
-            except PySparkException as error:
+            except SPARK_ERRORS as error:
                 raise OperationFailed(str(error)) from None
 
     return repartition
