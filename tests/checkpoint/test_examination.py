@@ -5,6 +5,7 @@ import pytest
 from holdfast.checkpoint import Finding
 from holdfast.checkpoint.examination import examine
 from holdfast.checkpoint.file_sink import examine_sink_log
+from holdfast.checkpoint.finding import DAMAGED, REMARK, UNKNOWN
 from tests.harness.checkpoint_trees import (
     EMPTY_KEY_SCHEMA,
     LIMIT_KEY_SCHEMA,
@@ -58,7 +59,6 @@ TORN = [
     b"noise\xff\xfe",
     offsets_file(5)[:-1],
     offsets_file(5).rpartition(b"\n")[0],
-    b"v9\n{}\n{}",
 ]
 
 
@@ -70,18 +70,28 @@ def test_torn_newest_offsets_may_be_set_aside_only_before_their_commit(data: byt
     assert (finding.torn_batch, finding.harms) == (None, True)
 
 
-@pytest.mark.parametrize("data", TORN)
+@pytest.mark.parametrize("data", [b"", b"v1\n{", b"\0" * 40, b"noise\xff\xfe"])
 def test_damage_to_files_that_no_batch_needs_is_harmless(data: bytes) -> None:
     for path in ("offsets/2", "commits/2"):
         (finding,) = find_all({**checkpoint_files(5), path: data})
         assert (finding.file, finding.harms) == (path, False)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"v1", b"v1\n", b"v1\n{", b"\0" * 29, b'v1\n"text"', b'v1\n{"nextBatchWatermarkMs":"x"}']
-)
-def test_torn_newest_commit_is_harmful_even_if_spark_accepts_it(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"v1\n{", b"\0" * 29, b'v1\n{"nextBatchWatermarkMs":"x"}', b"v0\n{}", b"vx\n{}"])
+def test_newest_commit_that_spark_cannot_read_is_damage(data: bytes) -> None:
     assert find_harmful({**checkpoint_files(5), "commits/4": data})[0].startswith("commits/4 ")
+
+
+@pytest.mark.parametrize("data", [b"v1", b"v1\n", b"v1\n{}", b'v1\n{"nextBatchWatermarkMs":0}\n{}', b"v2\n{}"])
+def test_commit_that_spark_accepts_is_no_damage(data: bytes) -> None:
+    assert find_harmful({**checkpoint_files(5), "commits/4": data}) == []
+
+
+@pytest.mark.parametrize("data", [b"v4\n{}", b"v9", b'v1\n"text"'])
+def test_commit_of_an_unknown_format_cannot_be_judged(data: bytes) -> None:
+    (finding,) = [each for each in find_all({**checkpoint_files(5), "commits/4": data}) if each.kind == UNKNOWN]
+    assert finding.file == "commits/4"
+    assert find_harmful({**checkpoint_files(5), "commits/4": data}) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"id":', b'{"id":""}', b"[]", b"\0" * 45, b"\xff"])
@@ -94,15 +104,19 @@ def test_torn_metadata_is_harmful(data: bytes) -> None:
     [
         (["metadata"], "metadata is missing"),
         (["offsets/4"], "offsets/4 is missing"),
-        (["commits/4"], "commits/4 is missing"),
         (["offsets/5", "offsets/4"], "offsets/4 is missing, but commits/4 exists: Spark would run an earlier batch again"),
-        (["sources/0/5"], "sources/0/5 is missing: Spark would not know that it has read these files"),
+        (["sources/0/5"], "sources/0/5 is missing, but the offsets of the query name it"),
         (["sources/0/2"], "sources/0/2 is missing"),
         ([f"offsets/{batch}" for batch in range(6)], "offsets/4 is missing"),
     ],
 )
 def test_missing_file_is_named(missing: list[str], message: str) -> None:
     assert any(finding.startswith(message) for finding in find_harmful(without(checkpoint_files(5), *missing)))
+
+
+def test_missing_commit_before_a_planned_batch_is_a_remark() -> None:
+    (finding,) = find_all(without(checkpoint_files(5), "commits/4"))
+    assert (finding.kind, str(finding)) == (REMARK, "commits/4 is missing, but offsets/5 exists: Spark repeats only batch 5")
 
 
 def test_gap_among_old_batches_is_harmless() -> None:
@@ -118,18 +132,21 @@ def test_offsets_of_another_batch_are_harmful(path: str, other: str) -> None:
     assert find_harmful({**files, path: files[other]})
 
 
-def test_commit_of_another_batch_is_found_by_its_watermark() -> None:
+def test_commit_with_a_lower_watermark_is_a_remark() -> None:
     files = checkpoint_files(5, committed=5)
     files.update({f"offsets/{batch}": offsets_file(batch, watermark_ms=batch * 1000) for batch in range(6)})
     files.update({f"commits/{batch}": commit_file(watermark_ms=(batch + 1) * 1000) for batch in range(6)})
     assert find_harmful(files) == []
-    assert "commit of another batch" in find_harmful({**files, "commits/5": files["commits/2"]})[0]
+    (finding,) = find_all({**files, "commits/5": files["commits/2"]})
+    assert finding.kind == REMARK and "lower watermark" in finding.problem
 
 
 def test_log_of_a_file_source_must_list_its_own_batches() -> None:
     files = checkpoint_files(5)
     assert "another batch" in find_harmful({**files, "sources/0/5": source_log_file(3)})[0]
-    assert find_harmful({**files, "sources/0/5": b"v1"}) == ["sources/0/5 ends after its version line"]
+    assert find_harmful({**files, "sources/0/5": b"v1"}) == [
+        "sources/0/5 ends after its version line: Spark would read these files again"
+    ]
     compacted = b"\n".join([source_log_file(0), *(source_log_file(batch)[3:] for batch in (1, 2, 3))])
     assert (
         find_harmful({**without(files, *(f"sources/0/{batch}" for batch in range(4))), "sources/0/3.compact": compacted}) == []
@@ -142,8 +159,9 @@ def test_log_of_another_source_may_have_any_valid_content() -> None:
     assert find_harmful({**without_source_logs, "sources/0/0": b"v1\n1794783642603"}) == []
     assert find_harmful({**without_source_logs, "sources/0/0": b'\0v1\n{"topic":{"0":5}}'}) == []
     assert find_harmful({**without_source_logs, "sources/0/0": b"something of its own"}) == []
-    assert find_harmful({**without_source_logs, "sources/0/0": b"v1\n{"})
-    assert find_harmful({**without_source_logs, "sources/0/0": b""})
+    assert find_all({**without_source_logs, "sources/0/0": b"v1\n{"}) == ()
+    (finding,) = find_all({**without_source_logs, "sources/0/0": b""})
+    assert (finding.file, finding.kind) == ("sources/0/0", UNKNOWN)
 
 
 def test_checksum_file_of_a_future_batch_is_harmful() -> None:
@@ -161,10 +179,10 @@ def test_state_for_the_next_batch_must_be_complete() -> None:
     assert find_harmful(without(files, "state/0/1/5.delta")) == ["state/0/1 has no version 5 of the state, which batch 5 needs"]
     assert find_harmful(without(files, "state/0/1/2.delta")) == ["state/0/1 has no version 2 of the state, which batch 5 needs"]
     assert find_harmful({**without(files, "state/0/1/2.delta"), "state/0/1/3.snapshot": b"x"}) == []
-    assert find_harmful({**files, "state/0/1/4.delta": b""}) == ["state/0/1/4.delta is empty"]
     incomplete = {path: data for path, data in files.items() if not path.startswith("state/0/1/")}
     assert find_harmful(incomplete) == ["state/0/1 is missing, but batch 5 needs it: the state has 2 partitions"]
-    assert find_harmful({**files, "state/0/_metadata/metadata": b"v1\n{"})
+    (remark,) = find_all({**files, "state/0/_metadata/metadata": b"v1\n{"})
+    assert (remark.file, remark.kind) == ("state/0/_metadata/metadata", REMARK)
 
 
 def test_state_of_an_uncommitted_batch_is_not_needed() -> None:
@@ -209,23 +227,30 @@ def test_every_store_of_a_join_has_a_key() -> None:
     assert find_harmful(moved) == ["state/0/1 is missing, but batch 5 needs it: the state has 2 partitions"]
 
 
-@pytest.mark.parametrize("schema", [None, b"", b"noise", b"\0\2v2"])
-def test_operator_without_a_readable_schema_needs_every_partition(schema: bytes | None) -> None:
+@pytest.mark.parametrize("schema", [None, b"", b"noise", b"\0\2v2", b"\0\2v9"])
+def test_partitions_of_an_operator_without_a_readable_schema_cannot_be_judged(schema: bytes | None) -> None:
     files = {
         **checkpoint_files(5),
         **operator_state(0, "stateStoreSave", EMPTY_KEY_SCHEMA, shuffle_partitions=2, partitions=1, version=5),
     }
     path = "state/0/0/_metadata/schema"
-    damaged = without(files, path) if schema is None else {**files, path: schema}
-    assert "state/0/1 is missing, but batch 5 needs it: the state has 2 partitions" in find_harmful(damaged)
+    found = find_all(without(files, path) if schema is None else {**files, path: schema})
+    assert [finding.kind for finding in found if finding.file == "state/0/1"] == [UNKNOWN]
+    of_schema = [finding.kind for finding in found if finding.file == path]
+    assert of_schema == ([] if schema is None else [UNKNOWN] if schema == b"\0\2v9" else [DAMAGED])
 
 
 @pytest.mark.parametrize("partitions", [0, 1, 2])
 def test_no_state_is_needed_before_the_first_commit(partitions: int) -> None:
     state = operator_state(0, "stateStoreSave", LONG_KEY_SCHEMA, shuffle_partitions=2, partitions=partitions, version=1)
     assert find_all({**checkpoint_files(0), **state}) == ()
-    assert find_all({**without(checkpoint_files(0), "offsets/0", "sources/0/0"), **state}) == ()
-    assert find_harmful({**checkpoint_files(0), **state, "state/0/_metadata/metadata": b"v1\n{"})
+    assert find_harmful({**checkpoint_files(0), **state, "state/0/_metadata/metadata": b"v1\n{"}) == []
+
+
+def test_state_without_offsets_cannot_be_judged() -> None:
+    state = operator_state(0, "stateStoreSave", LONG_KEY_SCHEMA, shuffle_partitions=2, partitions=1, version=1)
+    (finding,) = find_all({**without(checkpoint_files(0), "offsets/0", "sources/0/0"), **state})
+    assert (finding.file, finding.kind) == ("state", UNKNOWN)
 
 
 def test_state_is_needed_from_the_first_commit_on() -> None:

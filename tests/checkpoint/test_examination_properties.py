@@ -78,8 +78,8 @@ def test_integrity_checks_accept_any_bytes(data: bytes, other: bytes) -> None:
     assert integrity.check_crc(data, crc_file(data)) is None
     for problem in (
         integrity.check_crc(data, other),
-        integrity.check_state_file("1.zip", data, lz4=True),
-        integrity.check_state_file("1.delta", data, lz4=True),
+        integrity.check_state_file("1.zip", data, codec="lz4"),
+        integrity.check_state_file("1.delta", data, codec="lz4"),
     ):
         assert problem is None or problem.isprintable()
 

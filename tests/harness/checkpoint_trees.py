@@ -41,7 +41,9 @@ def with_state(files: Files, version: int, *, partitions: int = 2) -> Files:
     stores = [{"storeName": "default", "numPartitions": partitions}]
     metadata = {"operatorInfo": {"operatorId": 0}, "stateStoreInfo": stores}
     state = {f"state/0/{part}/{number}.delta": b"x" for part in range(partitions) for number in range(1, version + 1)}
-    return {**files, **state, "state/0/_metadata/metadata": f"v1\n{json.dumps(metadata)}".encode()}
+    description = f"v1\n{json.dumps(metadata)}".encode()
+    schema = state_schema(LONG_KEY_SCHEMA)
+    return {**files, **state, "state/0/_metadata/metadata": description, "state/0/0/_metadata/schema": schema}
 
 
 COUNT_SCHEMA = '{"type":"struct","fields":[{"name":"count","type":"long","nullable":true,"metadata":{}}]}'

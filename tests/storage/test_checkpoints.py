@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.checkpoint import KnownQueries, KnownQuery
+from holdfast.checkpoint.finding import UNKNOWN
 from holdfast.errors import Refused, Unavailable
 from holdfast.kafka.check.last_known import (
     JobLastKnown,
@@ -110,15 +111,24 @@ def test_known_queries_are_saved_and_loaded(store: Store) -> None:
     assert "queries.json" in warnings[0]
 
 
-def test_checksum_files_reveal_a_changed_byte_in_any_file(directory: Path) -> None:
+def test_checksum_file_that_does_not_match_is_a_doubt(directory: Path) -> None:
     files = with_state(checkpoint_files(3), 3)
     write_files(files, directory, with_checksums=True)
     assert Checkpoints(str(directory)).examine_queries()[0].findings == ()
     for path in ("metadata", "offsets/3", "commits/2", "sources/0/1", "state/0/1/3.delta"):
-        (directory / path).write_bytes(files[path][:-1] + bytes([files[path][-1] ^ 1]))
-        found = [finding for finding in Checkpoints(str(directory)).examine_queries()[0].findings if finding.harms]
-        assert [str(finding) for finding in found] == [f"{path} does not match its checksum file"]
+        changed = files[path].replace(b"8b9a", b"8b9b") if path == "metadata" else files[path] + b" "
+        (directory / path).write_bytes(changed)
+        (finding,) = Checkpoints(str(directory)).examine_queries()[0].findings
+        assert finding.kind == UNKNOWN
+        assert str(finding) == f"{path} does not match its checksum file, which Spark does not compare"
         (directory / path).write_bytes(files[path])
+
+
+def test_damaged_state_file_is_named(directory: Path) -> None:
+    files = with_state(checkpoint_files(3), 3)
+    write_files({**files, "state/0/1/3.delta": b""}, directory)
+    (finding,) = Checkpoints(str(directory)).examine_queries()[0].findings
+    assert (str(finding), finding.rule) == ("state/0/1/3.delta is empty", "state-file-unreadable")
 
 
 def test_directories_pipes_and_links_are_not_read_and_do_not_block(directory: Path) -> None:
@@ -182,7 +192,7 @@ def test_position_contains_the_starting_offsets_of_each_source(store: Store) -> 
     store.put({**checkpoint_files(0), "sources/0/0": b'\0v1\n{"t":{"0":5}}'}, "checkpoints/j1")
     position = Checkpoints(store.checkpoint).read_position()
     assert position is not None
-    assert (position.starting_offsets(0), position.starting_offsets(1)) == ('{"t":{"0":5}}', None)
+    assert (position.starting_offsets("0"), position.starting_offsets("1")) == ('{"t":{"0":5}}', None)
 
 
 def test_rewriting_offsets_removes_their_old_checksum_file(store: Store) -> None:

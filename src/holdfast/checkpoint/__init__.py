@@ -9,7 +9,7 @@ from holdfast.checkpoint.finding import Finding
 from holdfast.checkpoint.known_queries import KnownQueries, KnownQuery
 from holdfast.checkpoint.query import Batch, Operator, Query
 from holdfast.checkpoint.query_position import QueryPosition
-from holdfast.checkpoint.verdict import CheckpointVerdict, judge_query
+from holdfast.checkpoint.verdict import CheckpointVerdict, judge_findings, judge_query
 
 __all__ = [
     "Batch",
@@ -21,5 +21,6 @@ __all__ = [
     "Operator",
     "Query",
     "QueryPosition",
+    "judge_findings",
     "judge_query",
 ]

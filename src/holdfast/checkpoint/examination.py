@@ -1,221 +1,254 @@
-"""Examination of one query's checkpoint: finds damage that Spark itself may not notice.
+"""Examination of one query's checkpoint: damage on which Spark fails, or which loses or repeats rows without an error.
 
-A finding is harmful if Spark reads the file when it starts: the newest two offsets files, the newest commit, the metadata, the
-logs of the sources, and the state from which the next batch starts. Damage to older files is reported as harmless.
+Damage needs proof: a rule that names the method of Spark that reads the file. A file that Spark does not read when it starts
+leads to a remark, and a format that is not known to a doubt.
 """
 
-import json
 from collections.abc import Iterator
 
-from holdfast.checkpoint import log_files, state_store
-from holdfast.checkpoint.file_tree import COMPACT, Entry, FileTree, first_missing
-from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding
-from holdfast.checkpoint.query import COMMITS, METADATA, OFFSETS, SOURCES, Query, build_query, file_source_offset
+from holdfast.checkpoint import log_files, source_logs
+from holdfast.checkpoint.damage_rules import (
+    CHECKSUM_BLOCKS_FILE,
+    COMMIT_UNREADABLE,
+    EPOCH_OFFSETS_MISSING,
+    FOLDER_NOT_EMPTY,
+    OFFSET_UNREADABLE,
+    OFFSETS_BEHIND_COMMITS,
+    OFFSETS_LACK_SOURCES,
+    OFFSETS_MISSING,
+    OFFSETS_OF_OTHER_BATCH,
+    OFFSETS_UNREADABLE,
+    PREVIOUS_OFFSETS_MISSING,
+    QUERY_ID_MISSING,
+    QUERY_ID_UNREADABLE,
+    REPARTITION_UNFINISHED,
+    SOURCE_OFFSETS_DECREASE,
+)
+from holdfast.checkpoint.file_tree import COMPACT, FileTree, first_missing
+from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding, damage, doubt, remark
+from holdfast.checkpoint.query import Query, build_query
+from holdfast.checkpoint.query_logs import (
+    ASYNCHRONOUS,
+    COMMITS,
+    CONTINUOUS,
+    METADATA,
+    OFFSETS,
+    SOURCES,
+    STATE,
+    QueryLogs,
+    parse_logs,
+)
+from holdfast.checkpoint.source_logs import file_source_offset
+from holdfast.checkpoint.state import state_check
 
 NOT_NEEDED = "no batch needs it any more"
 
 
 def examine(tree: FileTree, place: str = "") -> Query:
-    return build_query(tree, place, tuple(_Examination(tree).findings()))
+    logs = parse_logs(tree)
+    return build_query(tree, logs, place, tuple(_Examination(tree, logs).findings()))
 
 
 class _Examination:
-    def __init__(self, tree: FileTree) -> None:
+    def __init__(self, tree: FileTree, logs: QueryLogs) -> None:
         self._tree = tree
-        self._offsets, self._commits = tree.numbered_files(OFFSETS), tree.numbered_files(COMMITS)
-        self._planned = max(self._offsets, default=-1)
-        self._committed = max(self._commits, default=-1)
-        self._parsed_offsets: dict[int, log_files.BatchOffsets] = {}
-        self._offsets_problems: dict[int, str] = {}
-        for number, entry in self._offsets.items():
-            self._read_offsets(number, entry)
+        self._logs = logs
+        self._planned = -1 if logs.planned is None else logs.planned
+        self._committed = -1 if logs.committed is None else logs.committed
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._missing_batches()
-        yield from self._orphaned_checksums()
+        yield from self._unreadable_folders()
         yield from self._check_metadata()
-        yield from self._check_offsets()
+        yield from self._orphaned_checksums()
+        if self._planned < 0:
+            yield from self._check_without_offsets()
+        elif self._logs.mode == CONTINUOUS:
+            yield from self._check_continuous()
+        else:
+            yield from self._check_micro_batch()
         yield from self._check_commits()
-        yield from self._check_neighbours()
-        for source in self._tree.subfolders(SOURCES):
-            yield from self._check_source(source)
+        yield from self._old_files()
+        yield from source_logs.find_problems(self._tree, self._logs)
         if self._tree.truncated:
-            yield Finding(state_store.STATE, "has too many files: they were not all checked", harms=False)
-        elif self._tree.subfolders(state_store.STATE):
-            yield from state_store.find_problems(self._tree, self._committed + 1)
+            yield doubt(STATE, "was not checked: the location has too many files")
+        elif self._logs.mode != CONTINUOUS:
+            yield from state_check.find_problems(self._tree, self._logs)
 
-    def _read_offsets(self, number: int, entry: Entry) -> None:
-        problem = _file_problem(self._tree, entry)
-        data = self._tree.contents.get(entry.file.path)
-        try:
-            if problem is not None:
-                raise log_files.TornFile(problem)
-            if data is not None:
-                self._parsed_offsets[number] = log_files.parse_offsets(data)
-        except log_files.TornFile as torn:
-            self._offsets_problems[number] = str(torn)
+    def _unreadable_folders(self) -> Iterator[Finding]:
+        files = self._tree.files
+        yield from (doubt(path, f"cannot be listed: {why}") for path, why in self._tree.unreadable.items() if path not in files)
 
-    # Missing batches
+    # The id of the query, and checksum files
 
-    def _missing_batches(self) -> Iterator[Finding]:
-        planned, committed = self._planned, self._committed
-        if committed > planned:
-            yield Finding(
-                f"{OFFSETS}/{committed}",
-                f"is missing, but {COMMITS}/{committed} exists: Spark would run an earlier batch again and lose rows",
-            )
-        elif planned > 0 and committed < planned - 1:
-            yield Finding(f"{COMMITS}/{planned - 1}", f"is missing, but {OFFSETS}/{planned} exists")
-        if planned > 0 and planned - 1 not in self._offsets:
-            yield Finding(f"{OFFSETS}/{planned - 1}", f"is missing, but {OFFSETS}/{planned} exists")
-        for folder, log in ((OFFSETS, self._offsets), (COMMITS, self._commits)):
-            missing = first_missing(log, min(log, default=0))
-            if missing is not None and missing < planned - 1:
-                yield Finding(f"{folder}/{missing}", f"is missing, but later files exist; {NOT_NEEDED}", harms=False)
+    def _check_metadata(self) -> Iterator[Finding]:
+        data = self._tree.contents.get(METADATA)
+        if METADATA not in self._tree.files:
+            if self._planned >= 0 or self._committed >= 0:
+                yield damage(QUERY_ID_MISSING, METADATA, "is missing, but the query has batches")
+        elif METADATA in self._tree.unreadable:
+            yield doubt(METADATA, f"cannot be read: {self._tree.unreadable[METADATA]}")
+        else:
+            try:
+                log_files.parse_query_id(data or b"")
+            except log_files.TornFile as torn:
+                yield damage(QUERY_ID_UNREADABLE, METADATA, str(torn))
+            else:
+                yield from self._mismatch(METADATA)
+
+    def _mismatch(self, path: str) -> Iterator[Finding]:
+        """Yield a checksum that does not match a file which is valid otherwise."""
+        if path in self._tree.damage:
+            yield self._tree.damage[path]
 
     def _orphaned_checksums(self) -> Iterator[Finding]:
         """Yield checksum files of future batches. Spark would take them for the files of another driver."""
-        sources = [f"{SOURCES}/{source}" for source in self._tree.subfolders(SOURCES)]
+        sources = [
+            f"{SOURCES}/{name}"
+            for name in self._tree.subfolders(SOURCES)
+            if source_logs.is_file_source(self._tree, self._logs, name)
+        ]
         for folder in (OFFSETS, COMMITS, *sources):
             newest = max(self._tree.numbered_files(folder), default=-1)
             for path in self._tree.missing_but_checksummed(folder):
                 number = path.rpartition("/")[2].removesuffix(COMPACT)
                 if number.isascii() and number.isdigit() and int(number) > newest:
-                    yield Finding(path, ONLY_CHECKSUM_LEFT)
+                    yield damage(CHECKSUM_BLOCKS_FILE, path, ONLY_CHECKSUM_LEFT)
 
-    def _check_metadata(self) -> Iterator[Finding]:
-        file = self._tree.files.get(METADATA)
-        if file is None:
-            if self._offsets or self._commits:
-                yield Finding(METADATA, "is missing, but the query has batches")
+    # Offsets
+
+    def _check_without_offsets(self) -> Iterator[Finding]:
+        if self._committed >= 0:
+            problem = f"is missing, but {COMMITS}/{self._committed} exists"
+            yield damage(OFFSETS_MISSING, f"{OFFSETS}/{self._committed}", problem)
             return
-        if METADATA in self._tree.damage:
-            yield Finding(METADATA, self._tree.damage[METADATA])
+        for folder in (OFFSETS, COMMITS):
+            leftovers = [name for name, _ in self._tree.files_in(folder) if not name.endswith(".crc")]
+            if leftovers:
+                problem = "is left from a batch that was never planned: Spark refuses a new checkpoint that is not empty"
+                yield damage(FOLDER_NOT_EMPTY, f"{folder}/{min(leftovers)}", problem)
+        if self._tree.subfolders(STATE):
+            yield doubt(STATE, "exists, but the query has no offsets: Spark continues only in real-time mode")
+
+    def _check_continuous(self) -> Iterator[Finding]:
+        """Continuous processing reads the newest commit, and the offsets of the same epoch."""
+        if self._committed < 0:
             return
-        try:
-            log_files.parse_query_id(self._tree.contents.get(METADATA, b""))
-        except log_files.TornFile as torn:
-            yield Finding(METADATA, str(torn))
+        path = f"{OFFSETS}/{self._committed}"
+        if self._committed not in self._logs.offset_files:
+            yield damage(EPOCH_OFFSETS_MISSING, path, f"is missing, but {COMMITS}/{self._committed} exists")
+        else:
+            yield from self._check_offsets(self._committed)
 
-    # Invalid content
+    def _check_micro_batch(self) -> Iterator[Finding]:
+        planned, committed = self._planned, self._committed
+        if committed > planned:
+            problem = f"is missing, but {COMMITS}/{committed} exists: Spark would run an earlier batch again"
+            yield damage(OFFSETS_BEHIND_COMMITS, f"{OFFSETS}/{committed}", problem)
+        yield from self._check_offsets(planned)
+        if planned == 0:
+            return
+        if planned - 1 not in self._logs.offset_files:
+            yield self._missing_previous()
+        else:
+            yield from self._check_offsets(planned - 1)
+        yield from self._compare_newest()
+        if planned - 1 not in self._logs.commit_files and committed < planned and self._logs.mode != ASYNCHRONOUS:
+            problem = f"is missing, but {OFFSETS}/{planned} exists: Spark repeats only batch {planned}"
+            yield remark(f"{COMMITS}/{planned - 1}", problem)
 
-    def _check_offsets(self) -> Iterator[Finding]:
-        for number, problem in self._offsets_problems.items():
-            path = f"{OFFSETS}/{number}"
-            if number < self._planned - 1:
-                yield Finding(path, f"{problem}; {NOT_NEEDED}", harms=False)
-            elif number == self._planned and self._committed == number - 1:
-                yield Finding(path, problem, torn_batch=number)
-            else:
-                yield Finding(path, problem)
-
-    def _check_commits(self) -> Iterator[Finding]:
-        for number, entry in self._commits.items():
-            problem, data = _file_problem(self._tree, entry), self._tree.contents.get(entry.file.path)
-            try:
-                if problem is not None:
-                    raise log_files.TornFile(problem)
-                if data is None:
-                    continue
-                yield from self._check_watermark(number, log_files.parse_commit(data))
-            except log_files.TornFile as torn:
-                needed = number == self._committed
-                text = str(torn) if needed else f"{torn}; {NOT_NEEDED}"
-                yield Finding(entry.file.path, text, harms=needed)
-
-    def _check_watermark(self, number: int, commit: log_files.BatchCommit) -> Iterator[Finding]:
-        """Yield a commit with a lower watermark than its offsets: watermarks never decrease."""
-        offsets = self._parsed_offsets.get(number)
-        if offsets is not None and commit.watermark_ms < offsets.watermark_ms:
-            yield Finding(
-                f"{COMMITS}/{number}",
-                f"has a lower watermark than {OFFSETS}/{number}: it is the commit of another batch",
-                harms=number == self._committed,
+    def _missing_previous(self) -> Finding:
+        planned = self._planned
+        path = f"{OFFSETS}/{planned - 1}"
+        if self._logs.mode == ASYNCHRONOUS:
+            problem = (
+                f"is missing, and so is {COMMITS}/{planned - 1}, as asynchronous progress tracking leaves them: Spark "
+                f"continues only with the option asyncProgressTrackingEnabled"
             )
+            return doubt(path, problem)
+        return damage(PREVIOUS_OFFSETS_MISSING, path, f"is missing, but {OFFSETS}/{planned} exists")
 
-    def _check_neighbours(self) -> Iterator[Finding]:
-        """Yield valid offsets that belong to another batch."""
-        newest, before = self._parsed_offsets.get(self._planned), self._parsed_offsets.get(self._planned - 1)
+    def _check_offsets(self, batch: int) -> Iterator[Finding]:
+        """Yield problems of offsets that Spark reads."""
+        path = f"{OFFSETS}/{batch}"
+        is_uncommitted_newest = batch == self._planned and self._committed == batch - 1
+        torn_batch = batch if is_uncommitted_newest and not (batch == 0 and self._tree.subfolders(STATE)) else None
+        offsets = self._logs.offsets.get(batch)
+        if path in self._logs.torn:
+            yield damage(OFFSETS_UNREADABLE, path, self._logs.torn[path], torn_batch=torn_batch)
+        elif path in self._logs.unknown:
+            yield doubt(path, self._logs.unknown[path])
+        elif offsets is not None and any(map(log_files.is_torn_json, offsets.offsets)):
+            yield damage(OFFSET_UNREADABLE, path, "has an offset that is truncated or is not JSON", torn_batch=torn_batch)
+        else:
+            yield from self._mismatch(path)
+
+    def _compare_newest(self) -> Iterator[Finding]:
+        """Yield contradictions between the newest two offsets."""
+        newest, before = self._logs.offsets.get(self._planned), self._logs.offsets.get(self._planned - 1)
         if newest is None or before is None:
             return
-        path = f"{OFFSETS}/{self._planned}"
+        path, other = f"{OFFSETS}/{self._planned}", f"{OFFSETS}/{self._planned - 1}"
         if newest == before:
-            yield Finding(path, f"is identical to {OFFSETS}/{self._planned - 1}, but no two batches have the same offsets")
-        elif newest.watermark_ms < before.watermark_ms or _has_decreased(before, newest):
-            yield Finding(path, f"is behind {OFFSETS}/{self._planned - 1}: one of the two holds the offsets of another batch")
-        elif len(newest.offsets) != len(before.offsets):
-            yield Finding(
-                path, f"has {len(newest.offsets)} sources, but {OFFSETS}/{self._planned - 1} has {len(before.offsets)}"
+            yield damage(OFFSETS_OF_OTHER_BATCH, path, f"is identical to {other}, but no two batches have the same offsets")
+        elif (name := _first_decrease(before, newest)) is not None:
+            problem = f"is behind {other} for source {name}: one of the two holds the offsets of another batch"
+            yield damage(SOURCE_OFFSETS_DECREASE, path, problem)
+        elif newest.version == before.version == 1 and len(newest.offsets) != len(before.offsets):
+            problem = f"has {len(newest.offsets)} sources, but {other} has {len(before.offsets)}"
+            yield damage(OFFSETS_LACK_SOURCES, path, problem)
+        elif self._is_unfinished_repartition(before, newest):
+            problem = (
+                f"belongs to a repartitioning of the state to {newest.shuffle_partitions} partitions that did not finish: "
+                f"run it again"
             )
+            yield damage(REPARTITION_UNFINISHED, path, problem)
+        elif newest.watermark_ms < before.watermark_ms:
+            yield remark(path, f"has a lower watermark than {other}")
 
-    # Logs of the sources
+    def _is_unfinished_repartition(self, before: log_files.BatchOffsets, newest: log_files.BatchOffsets) -> bool:
+        partitions = (before.shuffle_partitions, newest.shuffle_partitions)
+        return 0 <= self._committed < self._planned and None not in partitions and partitions[0] != partitions[1]
 
-    def _check_source(self, source: str) -> Iterator[Finding]:
-        folder = f"{SOURCES}/{source}"
-        log = self._tree.numbered_files(folder)
-        source_offset = self._source_offset(source)
-        first = max((number for number, entry in log.items() if entry.compact), default=0)
-        if source_offset is not None:
-            yield from self._check_source_gaps(folder, log, first, source_offset)
-        for number, entry in log.items():
-            if number >= first:
-                yield from self._check_source_file(entry, number if source_offset is not None else None)
+    # Commits, and files that no batch needs
 
-    def _source_offset(self, source: str) -> int | None:
-        """Return the log offset of a file source, from the newest readable offsets; None for any other source."""
-        offsets = self._parsed_offsets.get(self._planned) or self._parsed_offsets.get(self._planned - 1)
-        index = int(source) if source.isascii() and source.isdigit() else -1
-        return file_source_offset(offsets.offsets[index]) if offsets is not None and 0 <= index < len(offsets.offsets) else None
+    def _check_commits(self) -> Iterator[Finding]:
+        if self._committed < 0:
+            return
+        path = f"{COMMITS}/{self._committed}"
+        commit, offsets = self._logs.newest_commit, self._logs.offsets.get(self._committed)
+        if path in self._logs.torn:
+            yield damage(COMMIT_UNREADABLE, path, self._logs.torn[path])
+        elif path in self._logs.unknown:
+            yield doubt(path, self._logs.unknown[path])
+        elif commit is not None and not commit.is_complete:
+            yield remark(path, "ends after its version line: Spark reads it as a commit without a watermark")
+        elif commit is not None and offsets is not None and 0 < commit.watermark_ms < offsets.watermark_ms:
+            yield remark(path, f"has a lower watermark than {OFFSETS}/{self._committed}, which Spark uses instead")
+        else:
+            yield from self._mismatch(path)
 
-    def _check_source_gaps(self, folder: str, log: dict[int, Entry], first: int, source_offset: int) -> Iterator[Finding]:
-        missing = first_missing(log, first)
-        if missing is None and source_offset > max(log, default=-1):
-            missing = source_offset
-        if missing is not None:
-            yield Finding(f"{folder}/{missing}", "is missing: Spark would not know that it has read these files")
-
-    def _check_source_file(self, entry: Entry, batch: int | None) -> Iterator[Finding]:
-        path, data = entry.file.path, self._tree.contents.get(entry.file.path)
-        if (problem := _file_problem(self._tree, entry)) is not None:
-            yield Finding(path, problem)
-        elif data is not None and (batch is not None or data.removeprefix(b"\0").startswith(b"v")):
-            try:
-                entries = log_files.parse_log_entries(data)
-            except log_files.TornFile as torn:
-                yield Finding(path, str(torn))
-                return
-            if not entries:
-                yield Finding(path, "ends after its version line")
-            elif batch is not None and not _belong_to_batch(entries, batch, compact=entry.compact):
-                yield Finding(path, "lists the files of another batch")
+    def _old_files(self) -> Iterator[Finding]:
+        needed = {f"{OFFSETS}/{self._planned}", f"{OFFSETS}/{self._planned - 1}", f"{COMMITS}/{self._committed}"}
+        if self._logs.mode == CONTINUOUS:
+            needed = {f"{OFFSETS}/{self._committed}", f"{COMMITS}/{self._committed}"}
+        for path, problem in {**self._logs.torn, **self._logs.unknown}.items():
+            if path not in needed:
+                yield remark(path, f"{problem}; {NOT_NEEDED}")
+        if self._logs.mode == ASYNCHRONOUS:
+            return
+        for folder, log in ((OFFSETS, self._logs.offset_files), (COMMITS, self._logs.commit_files)):
+            missing = first_missing(log, min(log, default=0))
+            if missing is not None and missing < self._planned - 1:
+                yield remark(f"{folder}/{missing}", f"is missing, but later files exist; {NOT_NEEDED}")
 
 
-def _file_problem(tree: FileTree, entry: Entry) -> str | None:
-    return "is empty" if entry.file.size == 0 else tree.damage.get(entry.file.path)
-
-
-def _belong_to_batch(entries: list[object], number: int, *, compact: bool) -> bool:
-    """Return True if the entries belong to this batch: a file source records the batch of each file."""
-    numbers = [entry.get("batchId") for entry in entries if isinstance(entry, dict)]
-    return len(numbers) == len(entries) and all(
-        each == number or (compact and type(each) is int and each < number) for each in numbers
-    )
-
-
-def _has_decreased(before: log_files.BatchOffsets, after: log_files.BatchOffsets) -> bool:
-    """Return True if an offset decreases. Only plain numbers and offsets of file sources are compared."""
-    for old, new in zip(before.offsets, after.offsets, strict=False):
-        pair = [
-            file_source_offset(text) if file_source_offset(text) is not None else _parse_number(text) for text in (old, new)
-        ]
-        if pair[0] is not None and pair[1] is not None and pair[1] < pair[0]:
-            return True
-    return False
-
-
-def _parse_number(offset: str) -> int | None:
-    try:
-        value = json.loads(offset)
-    except (ValueError, RecursionError):
-        return None
-    return value if type(value) is int else None
+def _first_decrease(before: log_files.BatchOffsets, after: log_files.BatchOffsets) -> str | None:
+    """Return the first file source whose offset decreases. The offsets of other sources may start again."""
+    for name in after.sources:
+        old, new = before.of(name), after.of(name)
+        if old is None or new is None:
+            continue
+        numbers = file_source_offset(old), file_source_offset(new)
+        if numbers[0] is not None and numbers[1] is not None and numbers[1] < numbers[0]:
+            return name
+    return None

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.checkpoint import log_files
+from holdfast.checkpoint.damage_rules import CHECKSUM_BLOCKS_FILE, LOG_INCOMPLETE, LOG_UNREADABLE, SINK_LOG_WRONG
 from holdfast.checkpoint.file_tree import COMPACT, Entry, FileTree, first_missing
-from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding
+from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding, damage, doubt
 
 SINK_LOG_FOLDER = "_spark_metadata"
 
@@ -27,24 +28,31 @@ def _findings(tree: FileTree, log: dict[int, Entry]) -> Iterator[Finding]:
     """Yield problems of the newest compact file and of all files after it: readers need only these."""
     first = max((number for number, entry in log.items() if entry.compact), default=0)
     if (missing := first_missing(log, first)) is not None:
-        yield Finding(
-            f"{SINK_LOG_FOLDER}/{missing}",
-            "is missing, but later batches exist: readers no longer find the output of that batch",
-        )
+        problem = "is missing, but later batches exist: readers no longer find the output of that batch"
+        yield damage(LOG_INCOMPLETE, f"{SINK_LOG_FOLDER}/{missing}", problem)
     for path in tree.missing_but_checksummed(""):
         if path.removesuffix(COMPACT).isdigit() and int(path.removesuffix(COMPACT)) > max(log, default=-1):
-            yield Finding(f"{SINK_LOG_FOLDER}/{path}", ONLY_CHECKSUM_LEFT)
+            yield damage(CHECKSUM_BLOCKS_FILE, f"{SINK_LOG_FOLDER}/{path}", ONLY_CHECKSUM_LEFT)
     for number, entry in log.items():
-        path = entry.file.path
-        if number < first:
-            continue
-        if path in tree.damage:
-            yield Finding(f"{SINK_LOG_FOLDER}/{path}", tree.damage[path])
-        elif (data := tree.contents.get(path)) is not None:
-            try:
-                entries = log_files.parse_log_entries(data)
-            except log_files.TornFile as torn:
-                yield Finding(f"{SINK_LOG_FOLDER}/{path}", str(torn))
-                continue
-            if not all(isinstance(entry, dict) and "path" in entry for entry in entries):
-                yield Finding(f"{SINK_LOG_FOLDER}/{path}", "does not list the files of a batch")
+        if number >= first:
+            yield from _check_file(tree, entry)
+
+
+def _check_file(tree: FileTree, entry: Entry) -> Iterator[Finding]:
+    path = f"{SINK_LOG_FOLDER}/{entry.file.path}"
+    data = b"" if entry.file.size == 0 else tree.contents.get(entry.file.path)
+    if data is None:
+        if entry.file.path in tree.unreadable:
+            yield doubt(path, f"cannot be read: {tree.unreadable[entry.file.path]}")
+        return
+    try:
+        entries = log_files.parse_log_entries(data)
+    except log_files.TornFile as torn:
+        yield damage(LOG_UNREADABLE, path, str(torn))
+    except log_files.UnknownFormat as unknown:
+        yield doubt(path, str(unknown))
+    else:
+        if not all(isinstance(each, dict) and "path" in each for each in entries):
+            yield damage(SINK_LOG_WRONG, path, "does not list the files of a batch")
+        elif (mismatch := tree.damage.get(entry.file.path)) is not None:
+            yield doubt(path, mismatch.problem)

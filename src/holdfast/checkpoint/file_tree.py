@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from holdfast.checkpoint.finding import Finding
+
 COMPACT = ".compact"
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 
@@ -31,8 +33,12 @@ class FileTree:
     files: Mapping[str, File]
     contents: Mapping[str, bytes] = field(default_factory=dict)
     """Bytes of the files that were read completely."""
-    damage: Mapping[str, str] = field(default_factory=dict)
-    """Damage of each file, entries by checksum or format, as the rest of a sentence that starts with the file."""
+    damage: Mapping[str, Finding] = field(default_factory=dict)
+    """Problem of each file that was read: found by its checksum or its format."""
+    lineages: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    """Versions and ids of the state files that a changelog continues, by path of the changelog."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Reason why a file or a folder could not be read, by path."""
     truncated: bool = False
     """True if there were too many files to list them all."""
 
@@ -81,8 +87,8 @@ class FileTree:
                 if path.startswith(prefix)
             },
             {path.removeprefix(prefix): data for path, data in self.contents.items() if path.startswith(prefix)},
-            {path.removeprefix(prefix): problem for path, problem in self.damage.items() if path.startswith(prefix)},
-            self.truncated,
+            unreadable={path.removeprefix(prefix): why for path, why in self.unreadable.items() if path.startswith(prefix)},
+            truncated=self.truncated,
         )
 
 

@@ -10,6 +10,9 @@ _CRC_HEADER = b"crc\0"
 _LZ4_MAGIC = b"LZ4Block"
 _ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError, RuntimeError)
 _LZ4_HEADER = struct.Struct("<8sBiiI")
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CRC32C_POLYNOMIAL = 0x82F63B78
 
 
 def check_crc(data: bytes, crc: bytes) -> str | None:
@@ -23,15 +26,53 @@ def check_crc(data: bytes, crc: bytes) -> str | None:
     return None
 
 
-def check_state_file(name: str, data: bytes, *, lz4: bool) -> str | None:
-    """Check a file of a state store. `lz4` is True if the query compresses its state with LZ4."""
+def check_spark_checksum(data: bytes, checksum: bytes) -> str | None:
+    """Compare data with the checksum file that Spark 4.1 and later write beside a state file with an id."""
+    try:
+        fields = json.loads(checksum)
+        algorithm, expected, size = fields["algorithm"], int(fields["value"]), int(fields["mainFileSize"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "has a checksum file that Spark cannot read"
+    if size != len(data):
+        return f"has {len(data)} bytes, but its checksum file says {size}"
+    if algorithm == "CRC32C" and _crc32c(data) != expected & 0xFFFFFFFF:
+        return "does not match the checksum that Spark wrote beside it"
+    return None
+
+
+def _make_crc32c_table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ (_CRC32C_POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
+
+
+_CRC32C_TABLE = _make_crc32c_table()
+
+
+def _crc32c(data: bytes) -> int:
+    """Return the CRC-32C of data. The standard library has only CRC-32."""
+    table, value = _CRC32C_TABLE, 0xFFFFFFFF
+    for byte in data:
+        value = table[(value ^ byte) & 255] ^ value >> 8
+    return value ^ 0xFFFFFFFF
+
+
+def check_state_file(name: str, data: bytes, *, codec: str) -> str | None:
+    """Check a file of a state store. `codec` is the codec with which the query compresses its state; empty if unknown."""
     if not data:
         return "is empty"
     if not data.strip(b"\0"):
         return "contains only zero bytes"
     if name.endswith(".zip"):
         return _check_zip(data)
-    return _check_lz4(data) if lz4 and name.endswith((".delta", ".snapshot", ".changelog")) else None
+    if not name.endswith((".delta", ".snapshot", ".changelog")):
+        return None
+    checks = {"lz4": _check_lz4, "snappy": _check_snappy, "zstd": _check_zstd}
+    return checks[codec](data) if codec in checks else None
 
 
 def list_archive_parts(data: bytes) -> list[tuple[str, int]]:
@@ -65,3 +106,48 @@ def _check_lz4(data: bytes) -> str | None:
         if unpacked == 0:
             return None if position == len(data) else "has data after its end"
     return "is truncated"
+
+
+def _check_snappy(data: bytes) -> str | None:
+    """Check a sequence of Snappy chunks, each with its length."""
+    if not data.startswith(_SNAPPY_MAGIC):
+        return "is not in the format that Spark writes"
+    position = len(_SNAPPY_MAGIC) + 8
+    while position < len(data):
+        if data.startswith(_SNAPPY_MAGIC, position):
+            position += len(_SNAPPY_MAGIC) + 8
+            continue
+        size = int.from_bytes(data[position : position + 4], "big", signed=True)
+        position += 4 + size
+        if size < 0 or position > len(data):
+            return "is truncated"
+    return None if position == len(data) else "is truncated"
+
+
+def _check_zstd(data: bytes) -> str | None:
+    """Check a sequence of Zstandard frames: the sizes of their blocks."""
+    position = 0
+    while position < len(data):
+        if not data.startswith(_ZSTD_MAGIC, position):
+            return "is not in the format that Spark writes" if position == 0 else "has data after its end"
+        end = _end_of_zstd_frame(data, position + len(_ZSTD_MAGIC))
+        if end is None or end > len(data):
+            return "is truncated"
+        position = end
+    return None
+
+
+def _end_of_zstd_frame(data: bytes, position: int) -> int | None:
+    """Return the end of the frame whose header starts at a position, or None if the data ends before it."""
+    if position >= len(data):
+        return None
+    descriptor = data[position]
+    is_single_segment = bool(descriptor & 0x20)
+    size_bytes = (1 if is_single_segment else 0, 2, 4, 8)[descriptor >> 6]
+    position += 1 + (0 if is_single_segment else 1) + (0, 1, 2, 4)[descriptor & 3] + size_bytes
+    while position + 3 <= len(data):
+        header = int.from_bytes(data[position : position + 3], "little")
+        position += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+        if header & 1:
+            return position + (4 if descriptor & 4 else 0)
+    return None

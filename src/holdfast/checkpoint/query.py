@@ -1,14 +1,14 @@
 """Summary of one query's checkpoint. The field names are part of the JSON output."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.checkpoint import log_files, state_store
-from holdfast.checkpoint.file_tree import Entry, FileTree
+from holdfast.checkpoint import log_files
+from holdfast.checkpoint.file_tree import FileTree
 from holdfast.checkpoint.finding import Finding
+from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, STATE, QueryLogs
+from holdfast.checkpoint.state import state_check, state_store
 
-OFFSETS, COMMITS, SOURCES, METADATA = "offsets", "commits", "sources", "metadata"
 BATCHES_SHOWN = 50
 
 
@@ -22,6 +22,27 @@ class Batch:
     watermark_ms: int | None = None
     offsets: tuple[str, ...] = ()
     """Offset of each source, as Spark writes it."""
+    sources: tuple[str, ...] = ()
+    """Name of each source: the name that the script gave it, or its position."""
+
+    def offset_of(self, source: int, name: str = "") -> str | None:
+        """Return the offset of a source by its name, or by its position if it has no name. Return None if it has none."""
+        if name:
+            return next((text for each, text in zip(self.sources, self.offsets, strict=False) if each == name), None)
+        if len(self.sources) == len(self.offsets):
+            return next((text for each, text in zip(self.sources, self.offsets, strict=True) if each == str(source)), None)
+        return self.offsets[source] if source < len(self.offsets) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Versions of the formats of a checkpoint; None if unknown."""
+
+    offsets: int | None = None
+    commits: int | None = None
+    has_state_ids: bool = False
+    settings: tuple[str, ...] = ()
+    """Names of the settings that the newest offsets record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +73,9 @@ class Query:
     """Newest batches, in order."""
     operators: tuple[Operator, ...] = ()
     findings: tuple[Finding, ...] = ()
+    mode: str = ""
+    """How Spark runs the query: `micro-batch`, `continuous` or `asynchronous`, as far as the logs show."""
+    formats: Formats = Formats()
 
 
 def is_query(tree: FileTree) -> bool:
@@ -66,65 +90,77 @@ def query_places(tree: FileTree) -> list[str]:
     return [*([""] if is_query(tree) else []), *below]
 
 
+def all_query_places(tree: FileTree) -> list[str]:
+    """Return the folders that hold a query, at any depth. Folders inside a query hold none."""
+    found: set[str] = set()
+    for path in tree.files:
+        folder, _, name = path.rpartition("/")
+        above, _, log = folder.rpartition("/")
+        if name == METADATA and not folder.endswith("_metadata"):
+            found.add(folder)
+        elif log in (OFFSETS, COMMITS) and name.isascii() and name.isdigit():
+            found.add(above)
+    return sorted(place for place in found if not any(_is_inside(place, other) for other in found))
+
+
+def _is_inside(place: str, query: str) -> bool:
+    """Return True if a folder belongs to the files of a query."""
+    prefix = f"{query}/" if query else ""
+    if place == query or not place.startswith(prefix):
+        return False
+    first = place[len(prefix) :].partition("/")[0]
+    return first in (OFFSETS, COMMITS, SOURCES, STATE) or first.startswith(("_", "."))
+
+
 def logs_to_read(tree: FileTree, files_max: int) -> list[str]:
     """Return the small files to read: metadata, and the newest `files_max` files of each log."""
     folders = [OFFSETS, COMMITS, *(f"{SOURCES}/{source}" for source in tree.subfolders(SOURCES))]
-    paths = [
-        METADATA,
-        *(
-            path
-            for operator in tree.subfolders(state_store.STATE)
-            for path in state_store.operator_descriptions(tree, operator)
-        ),
-    ]
+    paths = [METADATA]
+    for operator in tree.subfolders(STATE):
+        paths += state_check.schema_files(tree, operator)
+    paths += [file.path for file in state_store.metadata_files(tree) if "/_metadata/" in file.path]
     for folder in folders:
         paths += [entry.file.path for entry in list(tree.numbered_files(folder).values())[-files_max:]]
-    return [path for path in paths if path in tree.files]
+    return [path for path in dict.fromkeys(paths) if path in tree.files]
 
 
-def newest_commit(tree: FileTree) -> int | None:
-    return max(tree.numbered_files(COMMITS), default=None)
-
-
-def state_codec(tree: FileTree) -> str:
-    """Return the compression codec of the state, from the newest readable offsets."""
-    written = (tree.contents.get(entry.file.path) for entry in reversed(tree.numbered_files(OFFSETS).values()))
-    return next((offsets.codec for data in written if data is not None and (offsets := _parse_or_none(data)) is not None), "")
-
-
-def build_query(tree: FileTree, place: str, findings: tuple[Finding, ...]) -> Query:
-    planned, commits = tree.numbered_files(OFFSETS), tree.numbered_files(COMMITS)
-    times = [entry.file.modified_wall_s for log in (planned, commits) for entry in log.values()]
-    numbers = sorted({*planned, *commits})[-BATCHES_SHOWN:]
+def build_query(tree: FileTree, logs: QueryLogs, place: str, findings: tuple[Finding, ...]) -> Query:
+    times = [entry.file.modified_wall_s for log in (logs.offset_files, logs.commit_files) for entry in log.values()]
+    numbers = sorted({*logs.offset_files, *logs.commit_files})[-BATCHES_SHOWN:]
     return Query(
         place=place,
         id=_query_id(tree),
-        planned=max(planned, default=None),
-        committed=max(commits, default=None),
+        planned=logs.planned,
+        committed=logs.committed,
         modified_wall_s=max(times, default=None),
-        batches=tuple(_build_batch(tree, number, planned.get(number), commits.get(number)) for number in numbers),
+        batches=tuple(_build_batch(logs, number) for number in numbers),
         operators=tuple(_build_operators(tree)),
         findings=findings,
+        mode=logs.mode,
+        formats=_build_formats(logs),
     )
 
 
-def _build_batch(tree: FileTree, number: int, planned: Entry | None, done: Entry | None) -> Batch:
-    data = tree.contents.get(planned.file.path) if planned is not None else None
-    offsets = _parse_or_none(data) if data is not None else None
+def _build_batch(logs: QueryLogs, number: int) -> Batch:
+    planned, done, offsets = logs.offset_files.get(number), logs.commit_files.get(number), logs.offsets.get(number)
     return Batch(
         number,
         planned.file.modified_wall_s if planned is not None else None,
         done.file.modified_wall_s if done is not None else None,
         offsets.watermark_ms if offsets is not None else None,
         offsets.offsets if offsets is not None else (),
+        offsets.sources if offsets is not None else (),
     )
 
 
-def _parse_or_none(data: bytes) -> log_files.BatchOffsets | None:
-    try:
-        return log_files.parse_offsets(data)
-    except log_files.TornFile:
-        return None
+def _build_formats(logs: QueryLogs) -> Formats:
+    offsets, commit = logs.newest_offsets, logs.newest_commit
+    return Formats(
+        offsets.version if offsets is not None else None,
+        commit.version if commit is not None else None,
+        state_store.newest_ids(logs) is not None,
+        tuple(sorted(offsets.conf)) if offsets is not None else (),
+    )
 
 
 def _query_id(tree: FileTree) -> str:
@@ -146,13 +182,3 @@ def _build_operators(tree: FileTree) -> Iterator[Operator]:
             max(versions, default=None),
             sum(store.size for store in own),
         )
-
-
-def file_source_offset(offset: str) -> int | None:
-    """Return the log offset of a file source, or None for any other source."""
-    try:
-        value = json.loads(offset)
-    except (ValueError, RecursionError):
-        return None
-    number = value.get("logOffset") if isinstance(value, dict) else None
-    return number if type(number) is int else None

@@ -1,13 +1,18 @@
-"""Verdict on a checkpoint before an attempt: continue, set torn offsets aside, or park the job."""
+"""Verdict on a checkpoint before an attempt: continue, set torn offsets aside, or park the job.
 
-from collections.abc import Iterator
+Only proof parks a job. A checkpoint that cannot be judged continues, with the reason in the log.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from holdfast.checkpoint.file_sink import FileSinkLog
+from holdfast.checkpoint.finding import DAMAGED, REMARK, UNKNOWN, Finding
 from holdfast.checkpoint.known_queries import KnownQuery
 from holdfast.checkpoint.query import Query
 
 FINDINGS_SHOWN = 3
+WHOLE = "whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,14 @@ class CheckpointVerdict:
     batch_to_set_aside: int | None = None
     """Batch whose torn offsets may be set aside."""
     remarks: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Reasons why the checkpoint cannot be judged completely. The job continues."""
+
+
+def judge_findings(findings: Iterable[Finding]) -> str:
+    """Return `damaged`, `unknown` or `whole`."""
+    kinds = {finding.kind for finding in findings}
+    return next((kind for kind in (DAMAGED, UNKNOWN) if kind in kinds), WHOLE)
 
 
 def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog | None) -> CheckpointVerdict:
@@ -27,18 +40,21 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
     harmful = [finding for finding in query.findings if finding.harms]
     problems += [str(finding) for finding in harmful if finding.torn_batch is None]
     problems += _sink_problems(query, sink)
+    doubts = _texts(query, UNKNOWN)
+    if sink is not None:
+        doubts += tuple(f"the sink's {finding}" for finding in sink.findings if finding.kind == UNKNOWN)
     for finding in harmful:
         if finding.torn_batch is None:
             continue
         doubt = _reason_to_doubt(finding.torn_batch, known, sink)
         if not problems and doubt is None:
-            return CheckpointVerdict(batch_to_set_aside=finding.torn_batch, remarks=_remarks(query))
+            return CheckpointVerdict((), finding.torn_batch, _texts(query, REMARK), doubts)
         problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
-    return CheckpointVerdict(tuple(problems), None, _remarks(query))
+    return CheckpointVerdict(tuple(problems), None, _texts(query, REMARK), doubts)
 
 
-def _remarks(query: Query) -> tuple[str, ...]:
-    return tuple(str(finding) for finding in query.findings if not finding.harms)
+def _texts(query: Query, kind: str) -> tuple[str, ...]:
+    return tuple(str(finding) for finding in query.findings if finding.kind == kind)
 
 
 def _lost_batches(query: Query | None, known: KnownQuery | None) -> Iterator[str]:
@@ -54,7 +70,7 @@ def _lost_batches(query: Query | None, known: KnownQuery | None) -> Iterator[str
 def _sink_problems(query: Query, sink: FileSinkLog | None) -> Iterator[str]:
     if sink is None:
         return
-    yield from (f"the sink's {finding}" for finding in sink.findings)
+    yield from (f"the sink's {finding}" for finding in sink.findings if finding.harms)
     if sink.newest is None:
         return
     planned = -1 if query.planned is None else query.planned

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.checkpoint import Finding, Query, judge_query
+from holdfast.checkpoint import Finding, Query, judge_findings
 from holdfast.storage import Checkpoints
-
-WHOLE, DAMAGED, UNKNOWN = "whole", "damaged", "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +25,9 @@ def judge_location(location: str) -> list[CheckpointReport]:
     Raises Unavailable, and Refused for an invalid location.
     """
     root = location if ":/" in location else str(Path(location).absolute())
-    return [_report(root, query) for query in Checkpoints(root).examine_queries()]
+    return [_report(root, query) for query in Checkpoints(root).judge_queries()]
 
 
 def _report(root: str, query: Query) -> CheckpointReport:
-    damaged = bool(judge_query(query, None, None).problems)
     place = f"{root.rstrip('/')}/{query.place}".rstrip("/")
-    return CheckpointReport(place, DAMAGED if damaged else WHOLE, query.findings, query)
+    return CheckpointReport(place, judge_findings(query.findings), query.findings, query)

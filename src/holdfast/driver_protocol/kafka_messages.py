@@ -18,7 +18,7 @@ class MonitoredQuery:
     """Checkpoint location without a trailing slash; empty if the query has none. Every answer refers to the query by it."""
     label: str
     sources: tuple[dict[str, Any], ...]
-    """Kafka sources: `number` (line in each offsets file), `folder` (in the checkpoint's `sources`) and `options`."""
+    """Kafka sources: `number` (line in each offsets file), `folder` (in the checkpoint's `sources`), `options`, and `name`."""
 
 
 # From the driver to the monitor

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 HOLDFAST_FOLDER = "_holdfast"
 _OFFSETS = re.compile(r"(?P<query>(?:[^/]+/)*?)offsets/(?P<batch>\d+)")
 _COMMITS = re.compile(r"(?P<query>(?:[^/]+/)*?)commits/(?P<batch>\d+)")
-_SOURCES = re.compile(r"(?P<query>(?:[^/]+/)*?)sources/\d+/(?P<batch>\d+)(?:\.compact)?")
+_SOURCES = re.compile(r"(?P<query>(?:[^/]+/)*?)sources/[^/]+/(?P<batch>\d+)(?:\.compact)?")
 _STATE = re.compile(r"(?P<query>(?:[^/]+/)*?)state/(?:[^/]+/)*(?P<version>\d+)(?:_[^/]*)?\.[a-z.]+")
 _CHECKSUM = re.compile(r"(?P<folder>(?:[^/]+/)*)\.(?P<name>[^/]+)\.crc")
 _UNFINISHED = re.compile(r"(?:[^/]+/)*\.[^/]*\.tmp(?:\.crc)?|(?:[^/]+/)*\.\.[^/]*")

@@ -25,6 +25,10 @@ class Checkpoints:
         """Return the queries whose checkpoint is at the root or one folder below it, with their damage. Raises Unavailable."""
         return [decode_record(Query, fields) for fields in self._call(CheckpointExaminer.examine)]
 
+    def judge_queries(self) -> list[Query]:
+        """Return the queries at any depth, examined thoroughly. A file that cannot be read is a finding. Raises Unavailable."""
+        return [decode_record(Query, fields) for fields in self._call(CheckpointExaminer.judge)]
+
     def read_position(self) -> QueryPosition | None:
         """Return the position of the query whose checkpoint is at the root, or None if there is none. Raises Unavailable."""
         fields = self._call(CheckpointExaminer.read_position)

@@ -8,13 +8,17 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.checkpoint import integrity, query, state_store
+from holdfast.checkpoint import query
 from holdfast.checkpoint.examination import examine
 from holdfast.checkpoint.file_sink import examine_sink_log
 from holdfast.checkpoint.file_tree import File, FileTree, build_tree, crc_path
+from holdfast.checkpoint.finding import Finding, doubt
+from holdfast.checkpoint.integrity import check_crc
+from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, parse_logs
 from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Unavailable
 from holdfast.storage.filesystem.files import Files
+from holdfast.storage.state_reader import StateReader
 
 FILES_MAX = 200_000
 LOG_FILES_MAX = 50
@@ -34,7 +38,14 @@ class CheckpointExaminer:
         """Return the fields of a `Query` for the root and each folder directly below it that holds a query."""
         files, truncated = self._list_files()
         tree = build_tree((file for file in files if not file.path.startswith("_holdfast/")), truncated=truncated)
-        return [dataclasses.asdict(self._examine_query(tree.subtree(place), place)) for place in query.query_places(tree)]
+        return [dataclasses.asdict(self._examine_query(tree, place)) for place in query.query_places(tree)]
+
+    def judge(self) -> list[dict[str, Any]]:
+        """Return the fields of a `Query` for each folder, at any depth, that holds a query. Report unreadable files."""
+        files, truncated = self._list_files()
+        tree = build_tree(files, truncated=truncated)
+        places = query.all_query_places(tree)
+        return [dataclasses.asdict(self._examine_query(tree, place, thorough=True)) for place in places]
 
     def examine_sink(self) -> dict[str, Any]:
         """Return the fields of a `FileSinkLog`. The root is the folder of the log."""
@@ -46,13 +57,13 @@ class CheckpointExaminer:
     def read_position(self) -> dict[str, Any] | None:
         """Return the fields of the root's `QueryPosition`, or None if it holds no query. State is neither listed nor read."""
         # A running query writes offsets before commits. Commits are listed first, so each listed commit has its offsets.
-        folders = (query.COMMITS, query.OFFSETS, query.SOURCES)
+        folders = (COMMITS, OFFSETS, SOURCES)
         tree = build_tree(file for folder in folders for file in self._list_files(folder)[0])
         if not query.is_query(tree):
             return None
         tree = self._with_logs(tree, query.logs_to_read(tree, POSITION_LOG_FILES), "")
         files = tuple((path, text) for path, data in tree.contents.items() if (text := _text(data)) is not None)
-        return dataclasses.asdict(QueryPosition(query.build_query(tree, "", ()), files))
+        return dataclasses.asdict(QueryPosition(query.build_query(tree, parse_logs(tree), "", ()), files))
 
     def rewrite_files(self, files: dict[str, str]) -> None:
         """Replace files, in the given order. Remove their checksum files first: Spark refuses a file with a wrong checksum."""
@@ -68,68 +79,74 @@ class CheckpointExaminer:
         """Move the offsets of a batch and their checksum file. Return the new path, relative to the checkpoint."""
         if type(batch) is not int or batch < 0 or type(attempt) is not int or ".." in place.split("/"):
             raise Refused(f"cannot set batch {batch!r} of '{place}' aside: invalid batch, attempt or folder")
-        source = f"{query.OFFSETS}/{batch}"
+        source = f"{OFFSETS}/{batch}"
         folder = f"{ASIDE}/{place}" if place else ASIDE
-        target = f"{folder}/{query.OFFSETS}-{batch}-{attempt}"
+        target = f"{folder}/{OFFSETS}-{batch}-{attempt}"
         self._files.move(_in(place, crc_path(source)), crc_path(target))
         self._files.move(_in(place, source), target)
         return target
 
-    def _examine_query(self, tree: FileTree, place: str) -> query.Query:
-        tree = self._with_logs(tree, query.logs_to_read(tree, LOG_FILES_MAX), place)
+    def _examine_query(self, whole: FileTree, place: str, *, thorough: bool = False) -> query.Query:
+        tree = self._logs_of_truncated(place) if whole.truncated else whole.subtree(place)
+        tree = self._with_logs(tree, query.logs_to_read(tree, LOG_FILES_MAX), place, tolerant=thorough)
         if not tree.truncated:
-            tree = self._with_state(tree, place)
+            reader = StateReader(lambda paths, bytes_max: self._read(tree, paths, place, bytes_max), self._files.read_bytes_max)
+            tree = reader.add_state(tree, parse_logs(tree), tolerant=thorough, thorough=thorough)
         return examine(tree, place)
+
+    def _logs_of_truncated(self, place: str) -> FileTree:
+        """Return the logs of a query whose location has too many files to list: all files but those of its state."""
+        folders = [self._list_files(_in(place, folder)) for folder in (COMMITS, OFFSETS, SOURCES)]
+        files = [file for listed, _ in folders for file in listed]
+        path = _in(place, METADATA)
+        files += [File(path, len(data), 0.0) for data in self._files.read_files([path], LOG_BYTES_MAX).values()]
+        return build_tree(files, truncated=True).subtree(place)
 
     def _list_files(self, below: str = "") -> tuple[list[File], bool]:
         """Return the files below a folder, without names that are not UTF-8: Spark does not write those."""
         files, truncated = self._files.walk(FILES_MAX, below=below)
         return [file for file in files if _is_utf8(file.path)], truncated
 
-    def _with_logs(self, tree: FileTree, paths: list[str], place: str) -> FileTree:
-        contents = self._read(tree, paths, place, LOG_BYTES_MAX)
-        return dataclasses.replace(tree, contents=contents, damage=self._check_crcs(tree, contents, place))
+    def _with_logs(self, tree: FileTree, paths: list[str], place: str, *, tolerant: bool = False) -> FileTree:
+        contents, unreadable = self._read_each(tree, paths, place) if tolerant else ({}, {})
+        if not tolerant:
+            contents = self._read(tree, paths, place, LOG_BYTES_MAX)
+        damage = self._check_crcs(tree, contents, place)
+        return dataclasses.replace(tree, contents=contents, damage=damage, unreadable={**tree.unreadable, **unreadable})
 
-    def _with_state(self, tree: FileTree, place: str) -> FileTree:
-        """Add the damage of the state that the next batch loads. The byte budget is spent on the smallest files first."""
-        committed = query.newest_commit(tree)
-        needed = state_store.files_to_load(tree, 0 if committed is None else committed + 1)
-        budget = self._files.read_bytes_max
-        contents = self._read(tree, _within_budget(needed, budget), place, budget)
-        files, mismatches = state_store.referenced_files(tree, contents)
-        contents |= self._read(tree, _within_budget(files, budget - sum(map(len, contents.values()))), place, budget)
-        damage = {**tree.damage, **mismatches, **self._check_crcs(tree, contents, place)}
-        lz4 = query.state_codec(tree) == "lz4"
-        for path, data in contents.items():
-            if path not in damage and (problem := integrity.check_state_file(path, data, lz4=lz4)) is not None:
-                damage[path] = problem
-        return dataclasses.replace(tree, damage=damage)
+    def _read_each(self, tree: FileTree, paths: list[str], place: str) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Return the contents of files, and the reason for each file that cannot be read."""
+        try:
+            return self._read(tree, paths, place, LOG_BYTES_MAX), {}
+        except Unavailable:
+            pass
+        contents: dict[str, bytes] = {}
+        unreadable: dict[str, str] = {}
+        for path in paths:
+            try:
+                contents |= self._read(tree, [path], place, LOG_BYTES_MAX)
+            except Unavailable as error:
+                unreadable[path] = str(error)
+        return contents, unreadable
 
-    def _check_crcs(self, tree: FileTree, contents: dict[str, bytes], place: str) -> dict[str, str]:
-        """Return the problem of each file that does not match its checksum file."""
+    def _check_crcs(self, tree: FileTree, contents: dict[str, bytes], place: str) -> dict[str, Finding]:
+        """Return a doubt about each file that does not match its checksum file of Hadoop's local file system.
+
+        Spark reads logs without these checksums. A crash between the renames of a file and of its checksum file also leaves
+        a mismatch, so it proves no damage.
+        """
         crcs = self._read(tree, map(crc_path, contents), place, self._files.read_bytes_max)
-        problems: dict[str, str] = {}
+        problems: dict[str, Finding] = {}
         for path, data in contents.items():
             crc = crcs.get(crc_path(path))
-            if crc is not None and (problem := integrity.check_crc(data, crc)) is not None:
-                problems[path] = problem
+            if crc is not None and (problem := check_crc(data, crc)) is not None:
+                problems[path] = doubt(path, f"{problem}, which Spark does not compare")
         return problems
 
     def _read(self, tree: FileTree, paths: Iterable[str], place: str, bytes_max: int) -> dict[str, bytes]:
         """Return the contents of the listed files among `paths`, which are relative to the query's folder `place`."""
         listed = {_in(place, path): path for path in paths if path in tree.files}
         return {listed[path]: data for path, data in self._files.read_files(listed, bytes_max).items()}
-
-
-def _within_budget(files: list[File], budget: int) -> list[str]:
-    """Return the paths of the smallest files that together have at most `budget` bytes."""
-    chosen: list[str] = []
-    for file in sorted(files, key=lambda file: file.size):
-        budget -= file.size
-        if budget < 0:
-            break
-        chosen.append(file.path)
-    return chosen
 
 
 def _is_utf8(path: str) -> bool:

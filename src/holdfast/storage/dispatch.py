@@ -52,6 +52,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         LocationClaimBook.describe_claim,
         LocationClaimBook.write_location_outcome,
         CheckpointExaminer.examine,
+        CheckpointExaminer.judge,
         CheckpointExaminer.examine_sink,
         CheckpointExaminer.read_position,
         CheckpointExaminer.rewrite_files,

@@ -47,7 +47,7 @@ class JobFolder:
     def positions(self) -> dict[Partition, PartitionPosition]:
         query = Checkpoints(str(self.checkpoint)).read_position()
         assert query is not None
-        return read_positions(query.query, 0, query.starting_offsets(0)) or {}
+        return read_positions(query.query, 0, query.starting_offsets("0")) or {}
 
     def next_offsets(self, topic: Topic) -> dict[int, int]:
         return {

@@ -156,9 +156,9 @@ def test_checkpoint_outside_of_the_root_is_verified_and_claimed(checkpoint: JobC
         other.claim(replace(CLAIM, job="j2", attempt=1))
         checkpoint.claims.save_known_queries(KnownQueries((KnownQuery(str(tmp_path / "again")),)))
         checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3))
-    (elsewhere / "commits" / "2").write_bytes(b"v1")
+    (elsewhere / "commits" / "2").write_bytes(b"v1\n{")
     checkpoint.claims.save_known_queries(KnownQueries((checkpoint.known, KnownQuery(str(elsewhere)))))
-    with pytest.raises(CheckpointDamaged, match="own/place cannot be trusted: commits/2 ends after its version"):
+    with pytest.raises(CheckpointDamaged, match="own/place cannot be trusted: commits/2 is truncated"):
         checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=4))
 
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from holdfast.checkpoint import KnownQueries, Query
+from holdfast.checkpoint import Finding, KnownQueries, Query
+from holdfast.checkpoint.finding import DAMAGED, REMARK, UNKNOWN
 from holdfast.client.jobs.checkpoint_status import CheckpointStatus
 from holdfast.client.timestamps import age, iso
 from holdfast.model.plural import format_count
 
 FINDINGS_SHOWN = 5
+_PREFIXES = {DAMAGED: "", UNKNOWN: "(cannot be judged) ", REMARK: "(harmless) "}
 
 
 def as_json(status: CheckpointStatus) -> dict[str, Any]:
@@ -42,7 +44,20 @@ def _query_as_json(location: str, query: Query, known: KnownQueries) -> dict[str
             for batch in query.batches
         ],
         "state": [asdict(operator) for operator in query.operators],
-        "findings": [{"file": each.file, "problem": each.problem, "harms": each.harms} for each in query.findings],
+        "findings": [finding_as_json(each) for each in query.findings],
+    }
+
+
+def finding_as_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as JSON. `effect` and `spark` are None unless the finding proves damage."""
+    return {
+        "file": finding.file,
+        "problem": finding.problem,
+        "kind": finding.kind,
+        "harms": finding.harms,
+        "rule": finding.rule or None,
+        "effect": finding.effect or None,
+        "spark": finding.spark or None,
     }
 
 
@@ -55,8 +70,8 @@ def facts(status: CheckpointStatus, now: float, *, ended: bool) -> list[tuple[st
     for location, query in status.queries:
         place = location.removeprefix(f"{status.location}/") if location != status.location else "its query"
         lines.append(("", f"{place}: {', '.join(_summary(query, now))}"))
-        worst = sorted(query.findings, key=lambda finding: not finding.harms)
-        lines += [("", f"{place}: {'' if each.harms else '(harmless) '}{each}") for each in worst[:FINDINGS_SHOWN]]
+        worst = sorted(query.findings, key=lambda finding: (DAMAGED, UNKNOWN, REMARK).index(finding.kind))
+        lines += [("", f"{place}: {_PREFIXES[each.kind]}{each}") for each in worst[:FINDINGS_SHOWN]]
         if len(worst) > FINDINGS_SHOWN:
             lines.append(("", f"{place}: and {format_count(len(worst) - FINDINGS_SHOWN, 'more finding')} (--json has all)"))
     return lines

@@ -83,7 +83,9 @@ def _choose(lost: ParkFindings, storage: str, offsets: Offsets) -> tuple[SourceC
 def _choose_for_source(source: SourceFindings, storage: str, word: str | Mapping[Partition, int]) -> SourceChoice:
     position = Checkpoints(checkpoint_location(source.location, storage)).read_position()
     saved = (
-        read_positions(position.query, source.number, position.starting_offsets(source.folder))
+        read_positions(
+            position.query, source.number, position.starting_offsets(source.name or str(source.folder)), name=source.name
+        )
         if position is not None
         else None
     )

@@ -7,10 +7,10 @@ PROVIDER = "org.apache.spark.sql.kafka010"
 
 
 def list_kafka_sources(writer: Any) -> list[dict[str, Any]]:
-    """Return number, folder and options of each Kafka source. Empty for Spark Connect, whose plan is not accessible.
+    """Return number, folder, options and name of each Kafka source. Empty for Spark Connect, whose plan is not accessible.
 
     `number` is the line of the source in each offsets file; `folder` is its folder in `sources`. A source that is used twice
-    has two lines and one folder.
+    has two lines and one folder. A source with a name (Spark 4.2 and later) is found by its name instead.
     """
     frame = getattr(getattr(writer, "_df", None), "_jdf", None)
     if frame is None:
@@ -22,7 +22,7 @@ def list_kafka_sources(writer: Any) -> list[dict[str, Any]]:
         if folder == len(folders):
             folders.append(leaf)
         if _is_kafka(leaf):
-            sources.append({"number": number, "folder": folder, "options": _options(leaf)})
+            sources.append({"number": number, "folder": folder, "options": _options(leaf), "name": _name(leaf)})
     return sources
 
 
@@ -41,3 +41,12 @@ def _is_kafka(leaf: Any) -> bool:
 
 def _options(leaf: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in dict(leaf.extraOptions().asCaseSensitiveMap()).items()}
+
+
+def _name(leaf: Any) -> str:
+    """Return the name that the script gave the source, or "" without one. Spark before 4.2 has no names."""
+    try:
+        name = leaf.sourceIdentifyingName().nameOpt()
+        return str(name.get()) if name.isDefined() else ""
+    except Exception:  # noqa: BLE001 - py4j reports a missing method with an error of its own
+        return ""

@@ -33,12 +33,16 @@ class PartitionPosition:
 SavedOffsets = Mapping[Partition, PartitionPosition]
 
 
-def read_positions(query: Query, source: int, first: str | None = None) -> dict[Partition, PartitionPosition] | None:
+def read_positions(
+    query: Query, source: int, first: str | None = None, *, name: str = ""
+) -> dict[Partition, PartitionPosition] | None:
     """Return the position of each partition, or None if the source is not a Kafka source or its offsets are unreadable.
 
-    `first` is the content of `sources/<source>/0`: the starting offsets, which batch 0 needs.
+    `name` is the name that the script gave the source; without one, its position in the query counts. `first` is the content
+    of the source's own log: the starting offsets, which batch 0 needs.
     """
-    offsets = {batch.number: batch.offsets[source] for batch in query.batches if source < len(batch.offsets)}
+    found = ((batch.number, batch.offset_of(source, name)) for batch in query.batches)
+    offsets = {number: offset for number, offset in found if offset is not None}
     planned = _parse_batch(offsets, query.planned)
     start = _parse_batch(offsets, query.committed) if query.committed is not None else parse_offsets(first)
     if planned is None or (start is None and query.planned == query.committed):

@@ -73,6 +73,11 @@ class LastKnownSource:
     number: int
     """Index of the source in `offsets/N`."""
     memory: LastKnown
+    name: str = ""
+    """Name that the script gave the source. A source with a name keeps its state when its position changes."""
+
+    def is_of(self, location: str, number: int, name: str) -> bool:
+        return (self.location, self.name) == (location, name) and (bool(name) or self.number == number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,12 @@ class JobLastKnown:
 
     sources: tuple[LastKnownSource, ...] = ()
 
-    def last_known_of(self, location: str, number: int) -> LastKnown:
-        return next((each.memory for each in self.sources if (each.location, each.number) == (location, number)), LastKnown())
+    def last_known_of(self, location: str, number: int, name: str = "") -> LastKnown:
+        return next((each.memory for each in self.sources if each.is_of(location, number, name)), LastKnown())
 
-    def with_source(self, location: str, number: int, memory: LastKnown) -> "JobLastKnown":
-        others = tuple(each for each in self.sources if (each.location, each.number) != (location, number))
-        return JobLastKnown((*others, LastKnownSource(location, number, memory)))
+    def with_source(self, location: str, number: int, memory: LastKnown, name: str = "") -> "JobLastKnown":
+        others = tuple(each for each in self.sources if not each.is_of(location, number, name))
+        return JobLastKnown((*others, LastKnownSource(location, number, memory, name)))
 
     def encode(self) -> bytes:
         return codec.encode(self)

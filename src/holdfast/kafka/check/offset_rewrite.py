@@ -92,36 +92,44 @@ def parse_chosen_offsets(text: str) -> dict[Partition, int]:
     return offsets
 
 
-def files_to_rewrite(query: Query, folder: int) -> tuple[str, ...]:
+def files_to_rewrite(query: Query, folder: int, name: str = "") -> tuple[str, ...]:
     """Return the checkpoint files with the source's offsets: first the beginning, then the end of a planned batch.
 
-    `folder` is the number in `sources/`. A source that is used twice has two lines in `offsets/N`, but one folder.
+    `folder` is the number in `sources/`, unless the source has a name. A source that is used twice has two lines in
+    `offsets/N`, but one folder.
     """
-    beginning = f"offsets/{query.committed}" if query.committed is not None else f"sources/{folder}/0"
+    beginning = f"offsets/{query.committed}" if query.committed is not None else f"sources/{name or folder}/0"
     planned = query.planned is not None and query.planned != query.committed
     return (beginning, f"offsets/{query.planned}") if planned else (beginning,)
 
 
 def rewrite_offsets(
-    query: Query, source: int, moves: Iterable[OffsetMove], files: Mapping[str, str], *, folder: int | None = None
+    query: Query,
+    source: int,
+    moves: Iterable[OffsetMove],
+    files: Mapping[str, str],
+    *,
+    folder: int | None = None,
+    name: str = "",
 ) -> dict[str, str]:
     """Return the new content of each file that changes, the end of a batch before its beginning.
 
     Raise Refused if a file has no Kafka offsets for the source.
     """
-    beginning, *ends = files_to_rewrite(query, source if folder is None else folder)
+    beginning, *ends = files_to_rewrite(query, source if folder is None else folder, name)
     targets = {move.partition: move.offset for move in moves}
     changed: dict[str, str] = {}
     for path in ends:
-        changed[path] = _move_offsets(files[path], path, source, targets, only_forward=True)
-    changed[beginning] = _move_offsets(files[beginning], beginning, source, targets, only_forward=False)
+        changed[path] = _move_offsets(files[path], path, name or str(source), targets, only_forward=True)
+    changed[beginning] = _move_offsets(files[beginning], beginning, name or str(source), targets, only_forward=False)
     return {path: text for path, text in changed.items() if text != files[path]}
 
 
-def _move_offsets(text: str, path: str, source: int, targets: Mapping[Partition, int | None], *, only_forward: bool) -> str:
+def _move_offsets(text: str, path: str, source: str, targets: Mapping[Partition, int | None], *, only_forward: bool) -> str:
+    """Return the text with moved offsets. `source` is the name of the source, or its position."""
     lines = text.split("\n")
-    number = HEADER_LINES + source if path.startswith("offsets/") else 1
-    offsets = parse_offsets(lines[number]) if number < len(lines) else None
+    number, label = _find_line(lines, source) if path.startswith("offsets/") else (1, "")
+    offsets = parse_offsets(lines[number].removeprefix(label)) if number < len(lines) else None
     if offsets is None:
         raise Refused(f"{path} has no Kafka offsets in line {number + 1}, so the offsets were not changed")
     for partition, offset in targets.items():
@@ -129,8 +137,18 @@ def _move_offsets(text: str, path: str, source: int, targets: Mapping[Partition,
             offsets.pop(partition, None)
         else:
             offsets[partition] = max(offset, offsets.get(partition, 0)) if only_forward else offset
-    lines[number] = _encode_offsets(offsets)
+    lines[number] = label + _encode_offsets(offsets)
     return "\n".join(lines)
+
+
+def _find_line(lines: list[str], source: str) -> tuple[int, str]:
+    """Return the line of a source in `offsets/N`, and the text before its offsets: version 2 has the name in each line."""
+    if lines[0].strip() != "v2":
+        return HEADER_LINES + int(source) if source.isascii() and source.isdigit() else len(lines), ""
+    label = f"{source}:"
+    return next(
+        (number for number, line in enumerate(lines) if number >= HEADER_LINES and line.startswith(label)), len(lines)
+    ), label
 
 
 def _encode_offsets(offsets: Mapping[Partition, int]) -> str:

@@ -27,6 +27,8 @@ class SourceFindings:
     findings: tuple[OffsetFinding, ...]
     folder: int = 0
     """Number of the source's folder in `sources/`."""
+    name: str = ""
+    """Name that the script gave the source, which is also its folder; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class SourceChoice:
     number: int
     partitions: tuple[PartitionChoice, ...]
     folder: int = 0
+    name: str = ""
 
     def moves(self) -> tuple[OffsetMove, ...]:
         return tuple(OffsetMove(each.topic_partition, each.to) for each in self.partitions if each.moved)
@@ -121,7 +124,7 @@ def choose_for_source(source: SourceFindings, saved: SavedOffsets, choice: str |
         )
         for partition in sorted(affected_partitions(saved, source.findings))
     )
-    return SourceChoice(source.location, source.number, partitions, source.folder)
+    return SourceChoice(source.location, source.number, partitions, source.folder, source.name)
 
 
 def split_by_source(parked: ParkFindings, offsets: Mapping[Partition, int]) -> list[dict[Partition, int]]:

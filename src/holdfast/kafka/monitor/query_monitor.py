@@ -48,6 +48,8 @@ class KafkaSource:
     folder: int
     """Number of the source's folder in `sources/`."""
     client: ClientOptions
+    name: str = ""
+    """Name that the script gave the source, which is also its folder; empty if it has none."""
 
 
 class QueryMonitor:
@@ -61,7 +63,8 @@ class QueryMonitor:
         self._settings = settings
         self._policy = settings.park_policy()
         self._sources = [
-            KafkaSource(int(each["number"]), int(each["folder"]), _client_options(each["options"])) for each in query.sources
+            KafkaSource(int(each["number"]), int(each["folder"]), _client_options(each["options"]), str(each.get("name") or ""))
+            for each in query.sources
         ]
         # In-process storage calls: a storage that hangs blocks only this process, and a subprocess costs a second of CPU.
         place = checkpoint_location(self.location, settings.storage) if self.location else None
@@ -103,18 +106,19 @@ class QueryMonitor:
         position = self._position()
         if position is None or self._checkpoints is None:
             raise Refused(f"the choice made with --offsets is for {self.location}, whose checkpoint no longer exists")
-        files = {path: position.text(path) or "" for path in files_to_rewrite(position.query, chosen.folder)}
-        changed = rewrite_offsets(position.query, chosen.number, chosen.moves(), files, folder=chosen.folder)
-        outdated = chosen.first_outdated_partition(_read_saved(position, chosen.number, chosen.folder) or {})
+        files = {path: position.text(path) or "" for path in files_to_rewrite(position.query, chosen.folder, chosen.name)}
+        changed = rewrite_offsets(position.query, chosen.number, chosen.moves(), files, folder=chosen.folder, name=chosen.name)
+        saved = _read_saved(position, chosen.number, chosen.folder, chosen.name)
+        outdated = chosen.first_outdated_partition(saved or {})
         if changed and outdated is not None:
             raise Refused(f"the saved offset of {outdated} has changed since the choice was made: {self._choose_again}")
         self._checkpoints.rewrite_files(changed)
         record = self._load_last_known()
-        last_known = record.last_known_of(self.location, chosen.number).without_partitions(
+        last_known = record.last_known_of(self.location, chosen.number, chosen.name).without_partitions(
             {each.topic_partition for each in chosen.partitions}
         )
         self._claims.write_metadata(
-            KAFKA_LAST_KNOWN_FILE, record.with_source(self.location, chosen.number, last_known).encode()
+            KAFKA_LAST_KNOWN_FILE, record.with_source(self.location, chosen.number, last_known, chosen.name).encode()
         )
 
     # Checks
@@ -144,7 +148,7 @@ class QueryMonitor:
         record = before = self._load_last_known()
         self.lag, self._findings = [], {}
         for source in self._sources:
-            saved = _read_saved(position, source.number, source.folder)
+            saved = _read_saved(position, source.number, source.folder, source.name)
             if saved:
                 record = self._check_source(source, saved, record)
         if record != before:
@@ -152,12 +156,13 @@ class QueryMonitor:
         return [finding for findings in self._findings.values() for finding in findings]
 
     def _check_source(self, source: KafkaSource, saved: SavedOffsets, record: JobLastKnown) -> JobLastKnown:
-        last_known = record.last_known_of(self.location, source.number)
+        last_known = record.last_known_of(self.location, source.number, source.name)
         snapshot = _fetch_snapshot(source.client, saved, last_known.leader_epochs())
         findings = check_offsets(saved, last_known, snapshot)
         self._findings[source.number] = tuple(each for each in findings if not self._is_expected(each, last_known))
         self.lag.append(compute_lag(saved, snapshot))
-        return record.with_source(self.location, source.number, update_last_known(last_known, saved, snapshot, findings))
+        updated = update_last_known(last_known, saved, snapshot, findings)
+        return record.with_source(self.location, source.number, updated, source.name)
 
     def _is_expected(self, finding: OffsetFinding, last_known: LastKnown) -> bool:
         """Return True for a FIRST_CHECK finding that this attempt itself causes: a new topic, or an operator's choice."""
@@ -173,9 +178,9 @@ class QueryMonitor:
     # Records and reasons for people
 
     def _store_findings(self) -> None:
-        folders = {source.number: source.folder for source in self._sources}
+        known = {source.number: source for source in self._sources}
         sources = (
-            SourceFindings(self.location, number, findings, folders[number])
+            SourceFindings(self.location, number, findings, known[number].folder, known[number].name)
             for number, findings in self._findings.items()
             if findings
         )
@@ -201,8 +206,8 @@ def _client_options(options: Any) -> ClientOptions:
     return translate_options(texts)
 
 
-def _read_saved(position: QueryPosition, number: int, folder: int) -> SavedOffsets | None:
-    return read_positions(position.query, number, position.starting_offsets(folder))
+def _read_saved(position: QueryPosition, number: int, folder: int, name: str) -> SavedOffsets | None:
+    return read_positions(position.query, number, position.starting_offsets(name or str(folder)), name=name)
 
 
 def _fetch_snapshot(client: ClientOptions, saved: SavedOffsets, epochs: Mapping[Any, int]) -> BrokerSnapshot:

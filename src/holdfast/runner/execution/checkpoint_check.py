@@ -58,6 +58,8 @@ class CheckpointVerification:
         for place, verdict in verdicts:
             for remark in verdict.remarks:
                 self._log.warning("checkpoint", location=place.location, problem=remark)
+            for doubt in verdict.doubts:
+                self._log.warning("checkpoint cannot be judged", location=place.location, reason=doubt)
             if verdict.problems:
                 raise CheckpointDamaged(self._damage_message(place.location, place.query, verdict.problems))
         note = "; ".join(
