@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.harness.kafka.brokers import kraft_brokers
 from tests.harness.kafka.jars import connector_jars
-from tests.oracle.cells import Cell, all_cells, needs_kafka, select_cells
+from tests.oracle.cells import Cell, all_cells, programs_of, select_cells
+from tests.oracle.java_classes import compile_classes
 from tests.oracle.laboratory import Laboratory
 from tests.oracle.report import disagreements, result_table, summary_table
 from tests.oracle.results import DISAGREE, RESULTS, SCENES, Result, encode_result, judge_again, read_results
@@ -42,8 +43,7 @@ def run_cells(cells: Sequence[Cell], work: Path, out: Path) -> None:
     start = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as resources:
-        jars = {"spark.jars": ",".join(map(str, connector_jars()))} if needs_kafka(cells) else {}
-        spark = resources.enter_context(spark_session(work / "warehouse", jars))
+        spark = resources.enter_context(spark_session(work / "warehouse", session_conf(cells, work)))
         log = resources.enter_context((out / RESULTS).open("a"))
         kafka = cache(lambda: resources.enter_context(kraft_brokers(work / "kafka", size=1)).bootstrap)
         laboratory = Laboratory(spark, work, keep=out / SCENES, kafka=kafka)
@@ -57,6 +57,16 @@ def run_cells(cells: Sequence[Cell], work: Path, out: Path) -> None:
                 text = f"{'failed' if failure is not None else 'no file':<9}{cell.name} {failure or ''}"
             sys.stdout.write(f"{time.monotonic() - start:6.0f} s {number}/{len(cells)} {text}\n")
             sys.stdout.flush()
+
+
+def session_conf(cells: Sequence[Cell], work: Path) -> dict[str, str]:
+    """Return the settings for classes that are not part of Spark, if a query needs them."""
+    conf = {}
+    if any(program.source == "kafka" for program in programs_of(cells)):
+        conf["spark.jars"] = ",".join(map(str, connector_jars()))
+    if any(program.needs_java_classes for program in programs_of(cells)):
+        conf["spark.driver.extraClassPath"] = str(compile_classes(work / "classes"))
+    return conf
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -127,6 +127,6 @@ def _cells_with_damage() -> Iterator[Cell]:
             yield from (Cell(program, store, CLEAN, change) for change in SCENE_CHANGES)
 
 
-def needs_kafka(cells: Iterable[Cell]) -> bool:
+def programs_of(cells: Iterable[Cell]) -> list[Program]:
     names = {cell.program for cell in cells}
-    return any(program.source == "kafka" for program in PROGRAMS if program.name in names)
+    return [program for program in PROGRAMS if program.name in names]

@@ -34,6 +34,11 @@ class Input:
         records = reader.option("maxOffsetsPerTrigger", ROWS_PER_STEP).load()
         return records.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
 
+    def counted_in_java(self) -> DataFrame:
+        """Return counts per key of flatMapGroupsWithState."""
+        assert self._spark._jvm is not None
+        return DataFrame(self._spark._jvm.CountWithState.count(self.rows()._jdf), self._spark)
+
     def python_rows(self) -> DataFrame:
         self._spark.dataSource.register(StepsSource)
         return self._spark.readStream.format("steps").option("folder", str(self._folder)).load()
@@ -48,6 +53,7 @@ class Program:
     """`batches` (foreachBatch with one file per batch id), `foreach`, `parquet` (Spark's file sink) or `kafka`."""
     trigger: str = "availableNow"
     source: str = "files"
+    needs_java_classes: bool = False
     conf: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the writer."""

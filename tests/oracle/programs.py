@@ -111,6 +111,10 @@ def pandas_with_state(input: Input) -> DataFrame:
     return keyed.applyInPandasWithState(processors.count_with_timeout, COUNTS, "count long", "append", "EventTimeTimeout")
 
 
+def groups_with_state(input: Input) -> DataFrame:
+    return input.counted_in_java()
+
+
 def transform_rows(input: Input) -> DataFrame:
     return input.rows().groupBy("key").transformWithState(processors.Totals(), TOTALS, "Update", "None")
 
@@ -206,6 +210,7 @@ PROGRAMS = [
     Program("chained-windows", chained_windows),
     Program("distinct-windows", distinct_windows),
     Program("pandas-with-state", pandas_with_state),
+    Program("groups-with-state", groups_with_state, "update", needs_java_classes=True),
     Program("transform", transform_rows, "update", needs_rocksdb=True),
     Program("transform-timers", transform_with_timers, "update", needs_rocksdb=True),
     Program("transform-ttl", transform_with_ttl, "update", needs_rocksdb=True),
