@@ -25,6 +25,7 @@ JOB is a job's name, its id, or the first characters of its id (at least 4). Arg
 | 0 | done |
 | 1 | refused or failed; standard error has one sentence with the reason |
 | 2 | wrong usage |
+| 3 | `holdfast checkpoint` cannot judge a checkpoint, and none is damaged |
 | 130 | interrupted with Ctrl-C |
 
 ## Cluster options

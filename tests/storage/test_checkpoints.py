@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.checkpoint import KnownQueries, KnownQuery
 from holdfast.checkpoint.finding import UNKNOWN
+from holdfast.client.checkpoints import judge_location
 from holdfast.errors import Refused, Unavailable
 from holdfast.kafka.check.last_known import (
     JobLastKnown,
@@ -160,6 +161,17 @@ def test_examining_a_checkpoint_does_not_load_pyarrow(store: Store) -> None:
         "assert Checkpoints(sys.argv[1]).examine_queries()[0].planned == 3; assert 'pyarrow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, store.checkpoint], check=True, timeout=120)
+
+
+def test_checkpoints_at_any_depth_are_judged(store: Store) -> None:
+    store.put(with_state(checkpoint_files(3), 3), "backup/monday/q1")
+    store.put({**checkpoint_files(3), "commits/2": b""}, "backup/q2")
+    reports = judge_location(store.at("backup"))
+    assert [(report.verdict, report.location) for report in reports] == [
+        ("whole", store.at("backup/monday/q1")),
+        ("damaged", store.at("backup/q2")),
+    ]
+    assert judge_location(store.at("nothing")) == []
 
 
 def test_kafka_metadata_is_written_read_and_removed(store: Store) -> None:

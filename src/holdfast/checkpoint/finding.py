@@ -22,7 +22,8 @@ class Finding:
     """Newest batch, if the only problem is that its offsets are torn and it was not committed."""
 
     def __post_init__(self) -> None:
-        if (self.kind == DAMAGED) != (self.rule in RULES) or self.kind not in (DAMAGED, UNKNOWN, REMARK):
+        is_valid = self.rule in RULES if self.kind == DAMAGED else not self.rule and self.kind in (UNKNOWN, REMARK)
+        if not is_valid:
             raise ValueError(f"invalid finding about {self.file}: kind {self.kind!r}, rule {self.rule!r}")
 
     def __str__(self) -> str:

@@ -40,9 +40,12 @@ class Formats:
 
     offsets: int | None = None
     commits: int | None = None
+    operator_metadata: int | None = None
     has_state_ids: bool = False
-    settings: tuple[str, ...] = ()
-    """Names of the settings that the newest offsets record."""
+    state_files: tuple[str, ...] = ()
+    """Kinds of state files: `delta` and `snapshot`, or `changelog` and `zip`."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Settings that the newest offsets record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ def build_query(tree: FileTree, logs: QueryLogs, place: str, findings: tuple[Fin
         operators=tuple(_build_operators(tree)),
         findings=findings,
         mode=logs.mode,
-        formats=_build_formats(logs),
+        formats=_build_formats(tree, logs),
     )
 
 
@@ -153,13 +156,17 @@ def _build_batch(logs: QueryLogs, number: int) -> Batch:
     )
 
 
-def _build_formats(logs: QueryLogs) -> Formats:
+def _build_formats(tree: FileTree, logs: QueryLogs) -> Formats:
     offsets, commit = logs.newest_offsets, logs.newest_commit
+    metadata = [file.path for file in state_store.metadata_files(tree) if "/_metadata/" in file.path]
+    versions = [2 if "/_metadata/v2/" in path else 1 for path in metadata if not path.endswith("/schema")]
     return Formats(
-        offsets.version if offsets is not None else None,
-        commit.version if commit is not None else None,
-        state_store.newest_ids(logs) is not None,
-        tuple(sorted(offsets.conf)) if offsets is not None else (),
+        offsets=offsets.version if offsets is not None else None,
+        commits=commit.version if commit is not None else None,
+        operator_metadata=max(versions, default=None),
+        has_state_ids=bool(state_store.newest_ids(logs)),
+        state_files=tuple(sorted({each.suffix for store in state_store.find_stores(tree) for each in store.files})),
+        settings=tuple(sorted(offsets.conf.items())) if offsets is not None else (),
     )
 
 

@@ -16,6 +16,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "savepoint": ("savepoint", "Copy a job's checkpoint: 'savepoint JOB'."),
         "quarantine": ("quarantine", "List, release or discard jobs whose records cannot be read."),
     },
+    "Checkpoints": {
+        "checkpoint": ("checkpoint", "Judge streaming checkpoints: whole, damaged with the proof, or unknown."),
+    },
     "Logs": {
         "explain": ("explain", "Diagnose incidents from logs of ZooKeeper, Kafka, Flink, Spark and Holdfast."),
     },

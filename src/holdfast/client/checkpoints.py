@@ -1,9 +1,12 @@
 """Verdicts on checkpoints at any location, without a cluster and without Spark."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.checkpoint import Finding, Query, judge_findings
+from holdfast.checkpoint.finding import doubt
+from holdfast.errors import Refused, Unavailable
 from holdfast.storage import Checkpoints
 
 
@@ -16,18 +19,30 @@ class CheckpointReport:
     verdict: str
     """`whole`, `damaged` or `unknown`."""
     findings: tuple[Finding, ...]
-    query: Query
+    query: Query | None
+    """Batches, offsets and state; None if the location cannot be read."""
 
 
 def judge_location(location: str) -> list[CheckpointReport]:
     """Judge each checkpoint at or below a location. Return an empty list if there is none.
 
-    Raises Unavailable, and Refused for an invalid location.
+    A location that cannot be read is judged `unknown`. Raise Refused for an invalid location.
     """
-    root = location if ":/" in location else str(Path(location).absolute())
-    return [_report(root, query) for query in Checkpoints(root).judge_queries()]
+    root = location if _is_uri(location) else os.path.abspath(location)
+    if not _is_uri(location) and Path(root).is_file():
+        raise Refused(f"{root} is a file, not the directory of a checkpoint")
+    try:
+        return [_report(root, query) for query in Checkpoints(root).judge_queries()]
+    except Unavailable as error:
+        reason = doubt("", str(error))
+        return [CheckpointReport(root, judge_findings((reason,)), (reason,), None)]
+
+
+def _is_uri(location: str) -> bool:
+    return ":/" in location
 
 
 def _report(root: str, query: Query) -> CheckpointReport:
-    place = f"{root.rstrip('/')}/{query.place}".rstrip("/")
-    return CheckpointReport(place, judge_findings(query.findings), query.findings, query)
+    base, question_mark, parameters = root.partition("?") if _is_uri(root) else (root, "", "")
+    place = f"{base.rstrip('/')}/{query.place}".rstrip("/")
+    return CheckpointReport(f"{place}{question_mark}{parameters}", judge_findings(query.findings), query.findings, query)

@@ -69,7 +69,7 @@ def facts(status: CheckpointStatus, now: float, *, ended: bool) -> list[tuple[st
         lines = [("checkpoint", f"{where}: the job has written none" if ended else f"{where}: there is none yet")]
     for location, query in status.queries:
         place = location.removeprefix(f"{status.location}/") if location != status.location else "its query"
-        lines.append(("", f"{place}: {', '.join(_summary(query, now))}"))
+        lines.append(("", f"{place}: {', '.join(summarize_query(query, now))}"))
         worst = sorted(query.findings, key=lambda finding: (DAMAGED, UNKNOWN, REMARK).index(finding.kind))
         lines += [("", f"{place}: {_PREFIXES[each.kind]}{each}") for each in worst[:FINDINGS_SHOWN]]
         if len(worst) > FINDINGS_SHOWN:
@@ -77,7 +77,8 @@ def facts(status: CheckpointStatus, now: float, *, ended: bool) -> list[tuple[st
     return lines
 
 
-def _summary(query: Query, now: float) -> Iterator[str]:
+def summarize_query(query: Query, now: float) -> Iterator[str]:
+    """Yield phrases about the batches and the state of a query."""
     if query.committed is None:
         yield "no batch committed yet"
     else:
