@@ -70,7 +70,9 @@ def changes_of(role: str) -> Iterable[str]:
     """Return the names of the changes that a file goes through. Files that are not the newest have fewer."""
     if role.endswith(("previous", "oldest")):
         return CHANGES_OF_OLDER_FILES
-    return (*CHANGES, *(TEXT_CHANGES if is_text(role) else ()))
+    changes = (*CHANGES, *(TEXT_CHANGES if is_text(role) else ()))
+    # A file sink writes a log file without entries for a batch without rows: nothing proves that entries are missing.
+    return tuple(change for change in changes if not (role.startswith("sink") and change == "cut after its first line"))
 
 
 def _roles(checkpoint: Path) -> Iterator[tuple[str, Path]]:

@@ -24,12 +24,18 @@ def judge(program: Program, scene: Scene) -> Judgement:
     if not reports:
         return Judgement(UNKNOWN, "no query is found")
     (report,) = reports
-    if program.sink == "parquet" and (problems := _problems_of_sink(report.query, scene)):
-        return Judgement(DAMAGED, "; ".join(problems))
-    return Judgement(report.verdict, "; ".join(map(str, report.findings)))
+    judgement = Judgement(report.verdict, "; ".join(map(str, report.findings)))
+    if program.sink != "parquet" or judgement.verdict == DAMAGED:
+        return judgement
+    in_sink = _judge_sink(report.query, scene)
+    return judgement if in_sink.verdict == WHOLE else in_sink
 
 
-def _problems_of_sink(query: Query, scene: Scene) -> tuple[str, ...]:
-    """Return what a runner finds, which knows the output folder."""
+def _judge_sink(query: Query, scene: Scene) -> Judgement:
+    """Judge as a runner does, which knows the output folder."""
     known = KnownQuery(str(scene.checkpoint), "query", "parquet", str(scene.out))
-    return judge_query(query, known, examine_file_sink(str(scene.out))).problems
+    verdict = judge_query(query, known, examine_file_sink(str(scene.out)))
+    for answer, reasons in ((DAMAGED, verdict.problems), (UNKNOWN, verdict.doubts)):
+        if reasons:
+            return Judgement(answer, "; ".join(reasons))
+    return Judgement(WHOLE)
