@@ -31,7 +31,7 @@ def judge(program: Program, scene: Scene) -> Judgement:
     return judgement if in_sink.verdict == WHOLE else in_sink
 
 
-def _judge_sink(query: Query, scene: Scene) -> Judgement:
+def _judge_sink(query: Query | None, scene: Scene) -> Judgement:
     """Judge as a runner does, which knows the output folder."""
     known = KnownQuery(str(scene.checkpoint), "query", "parquet", str(scene.out))
     verdict = judge_query(query, known, examine_file_sink(str(scene.out)))
