@@ -122,10 +122,9 @@ class _Examination:
             yield damage(OFFSETS_MISSING, f"{OFFSETS}/{self._committed}", problem)
             return
         for folder in (OFFSETS, COMMITS):
-            leftovers = [name for name, _ in self._tree.files_in(folder) if not name.endswith(".crc")]
-            if leftovers:
+            for name in sorted(name for name, _ in self._tree.files_in(folder) if not name.endswith(".crc")):
                 problem = "is left from a batch that was never planned: Spark refuses a new checkpoint that is not empty"
-                yield damage(FOLDER_NOT_EMPTY, f"{folder}/{min(leftovers)}", problem)
+                yield damage(FOLDER_NOT_EMPTY, f"{folder}/{name}", problem)
         if self._tree.subfolders(STATE):
             yield doubt(STATE, "exists, but the query has no offsets: Spark continues only in real-time mode")
 

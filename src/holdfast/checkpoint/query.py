@@ -26,12 +26,16 @@ class Batch:
     """Name of each source: the name that the script gave it, or its position."""
 
     def offset_of(self, source: int, name: str = "") -> str | None:
-        """Return the offset of a source by its name, or by its position if it has no name. Return None if it has none."""
-        if name:
-            return next((text for each, text in zip(self.sources, self.offsets, strict=False) if each == name), None)
-        if len(self.sources) == len(self.offsets):
-            return next((text for each, text in zip(self.sources, self.offsets, strict=True) if each == str(source)), None)
-        return self.offsets[source] if source < len(self.offsets) else None
+        """Return the offset of a source, or None if it has none.
+
+        Offsets have the names of the sources only if Spark keeps them (offsets of version 2). Otherwise the position counts.
+        """
+        by_name = dict(zip(self.sources, self.offsets, strict=False))
+        if name in by_name:
+            return by_name[name]
+        if all(each.isascii() and each.isdigit() for each in self.sources):
+            return by_name.get(str(source)) if by_name else (self.offsets[source] if source < len(self.offsets) else None)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Query:
     operators: tuple[Operator, ...] = ()
     findings: tuple[Finding, ...] = ()
     mode: str = ""
-    """How Spark runs the query: `micro-batch`, `continuous` or `asynchronous`, as far as the logs show."""
+    """`micro-batch`, `continuous` or `asynchronous` execution, as far as the logs show."""
     formats: Formats = Formats()
 
 

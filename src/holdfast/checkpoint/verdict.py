@@ -3,15 +3,18 @@
 Only proof parks a job. A checkpoint that cannot be judged continues, with the reason in the log.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from holdfast.checkpoint.damage_rules import FOLDER_NOT_EMPTY
 from holdfast.checkpoint.file_sink import FileSinkLog
 from holdfast.checkpoint.finding import DAMAGED, REMARK, UNKNOWN, Finding
 from holdfast.checkpoint.known_queries import KnownQuery
 from holdfast.checkpoint.query import Query
 
 FINDINGS_SHOWN = 3
+_TEMPORARY = re.compile(r"(?:offsets|commits)/\.[^/]+\.tmp")
 WHOLE = "whole"
 
 
@@ -24,6 +27,8 @@ class CheckpointVerdict:
     remarks: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     """Reasons why the checkpoint cannot be judged completely. The job continues."""
+    leftovers: tuple[str, ...] = ()
+    """Temporary files of a batch that was never planned, which may be moved aside."""
 
 
 def judge_findings(findings: Iterable[Finding]) -> str:
@@ -38,7 +43,8 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
     if query is None:
         return CheckpointVerdict(tuple(problems))
     harmful = [finding for finding in query.findings if finding.harms]
-    problems += [str(finding) for finding in harmful if finding.torn_batch is None]
+    leftovers = [finding for finding in harmful if finding.rule == FOLDER_NOT_EMPTY.name and is_temporary(finding.file)]
+    problems += [str(finding) for finding in harmful if finding.torn_batch is None and finding not in leftovers]
     problems += _sink_problems(query, sink)
     doubts = _texts(query, UNKNOWN)
     if sink is not None:
@@ -50,7 +56,13 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
         if not problems and doubt is None:
             return CheckpointVerdict((), finding.torn_batch, _texts(query, REMARK), doubts)
         problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
-    return CheckpointVerdict(tuple(problems), None, _texts(query, REMARK), doubts)
+    movable = () if problems else tuple(finding.file for finding in leftovers)
+    return CheckpointVerdict(tuple(problems), None, _texts(query, REMARK), doubts, movable)
+
+
+def is_temporary(path: str) -> bool:
+    """Return True for a temporary file that Spark has not renamed yet. No reader uses it."""
+    return _TEMPORARY.fullmatch(path) is not None
 
 
 def _texts(query: Query, kind: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "quarantine": ("quarantine", "List, release or discard jobs whose records cannot be read."),
     },
     "Checkpoints": {
-        "checkpoint": ("checkpoint", "Judge streaming checkpoints: whole, damaged with the proof, or unknown."),
+        "checkpoint": ("judge_checkpoints", "Judge streaming checkpoints: whole, damaged with the proof, or unknown."),
     },
     "Logs": {
         "explain": ("explain", "Diagnose incidents from logs of ZooKeeper, Kafka, Flink, Spark and Holdfast."),

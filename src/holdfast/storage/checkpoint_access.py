@@ -42,6 +42,11 @@ class Checkpoints:
         """Move the truncated offsets of a batch out of the query's checkpoint, without deleting them. Return the new path."""
         return str(self._call(CheckpointExaminer.set_aside, place=query.place, batch=batch, attempt=attempt))
 
+    def set_leftovers_aside(self, query: Query, paths: tuple[str, ...], attempt: int) -> str:
+        """Move temporary files of a batch that was never planned, without deleting them. Return their new folder."""
+        operation = CheckpointExaminer.set_leftovers_aside
+        return str(self._call(operation, place=query.place, paths=list(paths), attempt=attempt))
+
 
 def examine_file_sink(path: str, *, in_subprocess: bool = True, stall_timeout_s: float = STALL_TIMEOUT_S) -> FileSinkLog:
     """Return the log of the file sink that writes to a path. Raises Unavailable, and Refused for an invalid location."""

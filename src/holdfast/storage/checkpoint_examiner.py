@@ -16,6 +16,7 @@ from holdfast.checkpoint.finding import Finding, doubt
 from holdfast.checkpoint.integrity import check_crc
 from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, parse_logs
 from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
+from holdfast.checkpoint.verdict import is_temporary
 from holdfast.errors import Refused, Unavailable
 from holdfast.storage.filesystem.files import Files
 from holdfast.storage.state_reader import StateReader
@@ -85,6 +86,16 @@ class CheckpointExaminer:
         self._files.move(_in(place, crc_path(source)), crc_path(target))
         self._files.move(_in(place, source), target)
         return target
+
+    def set_leftovers_aside(self, place: str, paths: list[str], attempt: int) -> str:
+        """Move temporary files of a batch that was never planned. Return their new folder, relative to the checkpoint."""
+        if type(attempt) is not int or ".." in place.split("/") or not all(map(is_temporary, paths)):
+            raise Refused(f"cannot set files of '{place}' aside: only temporary files of offsets and commits may be moved")
+        folder = f"{ASIDE}/{place}/leftovers-{attempt}" if place else f"{ASIDE}/leftovers-{attempt}"
+        for path in paths:
+            for each in (crc_path(path), path):
+                self._files.move(_in(place, each), f"{folder}/{each.replace('/', '-')}")
+        return folder
 
     def _examine_query(self, whole: FileTree, place: str, *, thorough: bool = False) -> query.Query:
         tree = self._logs_of_truncated(place) if whole.truncated else whole.subtree(place)

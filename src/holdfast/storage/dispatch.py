@@ -57,6 +57,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         CheckpointExaminer.read_position,
         CheckpointExaminer.rewrite_files,
         CheckpointExaminer.set_aside,
+        CheckpointExaminer.set_leftovers_aside,
     )
 }
 """Operations that a subprocess accepts, by qualified name."""

@@ -21,7 +21,7 @@ from holdfast.checkpoint.state.state_lineage import read_lineage
 from holdfast.errors import Unavailable
 
 Read = Callable[[Iterable[str], int], dict[str, bytes]]
-"""Returns the contents of the files that have at most so many bytes. Raises Unavailable."""
+"""Function that returns the contents of files with at most a given number of bytes each. Raises Unavailable."""
 CHECKSUM_BYTES_MAX = 4 << 20
 """Bytes of state whose CRC-32C is computed before an attempt. Larger state is only checked by size and format."""
 THOROUGH_CHECKSUM_BYTES_MAX = 256 << 20

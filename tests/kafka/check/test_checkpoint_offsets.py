@@ -47,6 +47,19 @@ def test_query_without_batches_has_no_positions() -> None:
     assert read_positions(query(0, (0, '{"t":{"0":5}}')), 1) is None
 
 
+def test_source_with_a_name_is_found_by_its_name_in_any_order() -> None:
+    before = Batch(0, 0.0, 0.0, 0, ('{"t":{"0":5}}', '{"u":{"0":7}}'), ("left", "right"))
+    after = Batch(1, 0.0, None, 0, ('{"new":{"0":1}}', '{"u":{"0":9}}', '{"t":{"0":6}}'), ("third", "right", "left"))
+    reordered = Query("", "id", 1, 0, 0.0, (before, after))
+    assert read_positions(reordered, 0, name="left") == {T0: PartitionPosition(5, 6)}
+    assert read_positions(reordered, 0, name="right") == {Partition("u", 0): PartitionPosition(7, 9)}
+    assert read_positions(reordered, 0, name="third") == {Partition("new", 0): PartitionPosition(0, 1)}
+    assert read_positions(reordered, 0, name="gone") is None
+    unnamed = Query("", "id", 1, 1, 0.0, (Batch(1, 0.0, 0.0, 0, ('{"t":{"0":6}}', "7"), ("0", "1")),))
+    assert read_positions(unnamed, 0, name="left") == {T0: PartitionPosition(6, 6)}, "Spark keeps no names in version 1"
+    assert read_positions(reordered, 0) is None, "a position means nothing where sources have names"
+
+
 INVALID = ["", "-", "[]", "{" * 9999, '{"t":{"x":1}}', '{"t":{"0":"1"}}', '{"t":{"0":-1}}', '{"t":{"0":true}}', '{"t":[1]}']
 
 

@@ -142,3 +142,14 @@ def test_only_chosen_partitions_move_and_a_batch_never_ends_before_it_begins(
     assert new[T0].next_offset == to and new[T0].planned_end >= to
     assert new[T1] == old[T1] and new[U0] == old[U0]
     assert after["offsets/3"].split("\n")[:3] == files["offsets/3"].split("\n")[:3]
+
+
+def test_offsets_of_a_source_with_a_name_are_rewritten_in_its_own_line() -> None:
+    texts = ('{"new":{"0":1}}', '{"t":{"0":20}}')
+    query = Query("", "id", 3, 3, 0.0, (Batch(3, 0.0, 0.0, 0, texts, ("third", "left")),))
+    files = {"offsets/3": "v2\n{}\nthird:" + texts[0] + "\nleft:" + texts[1]}
+    changed = rewrite_offsets(query, 0, [OffsetMove(T0, 50)], files, name="left")
+    assert changed == {"offsets/3": 'v2\n{}\nthird:{"new":{"0":1}}\nleft:{"t":{"0":50}}'}
+    with pytest.raises(Refused, match="has no Kafka offsets"):
+        rewrite_offsets(query, 0, [OffsetMove(T0, 50)], files, name="gone")
+    assert files_to_rewrite(Query("", "id", 0, None, 0.0), 0, "left") == ("sources/left/0", "offsets/0")

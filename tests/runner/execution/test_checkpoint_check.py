@@ -87,6 +87,20 @@ def test_incomplete_offsets_file_is_moved_aside_with_a_note(checkpoint: JobCheck
     assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3)) == ""
 
 
+def test_temporary_files_of_a_new_checkpoint_are_moved_aside_with_a_note(tmp_path: Path) -> None:
+    checkpoint = JobCheckpoint(tmp_path)
+    leftovers = {"offsets/.0.5f2c.tmp": b"v1", "offsets/..0.5f2c.tmp.crc": b"crc", "commits/.0.1a2b.tmp": b""}
+    write_files({"metadata": checkpoint_files(0)["metadata"], **leftovers}, checkpoint.query)
+    folder = "_holdfast/aside/query-1/leftovers-2"
+    assert checkpoint.verify(NO_PROGRESS) == (
+        f"temporary files of {checkpoint.query}, left from a batch that was never planned, were moved to {folder}"
+    )
+    moved = sorted(path.name for path in (checkpoint.root / folder).iterdir())
+    assert moved == ["commits-.0.1a2b.tmp", "offsets-..0.5f2c.tmp.crc", "offsets-.0.5f2c.tmp"]
+    assert list((checkpoint.query / "offsets").iterdir()) == []
+    assert checkpoint.verify(NO_PROGRESS, claim=replace(CLAIM, attempt=3)) == ""
+
+
 def test_incomplete_offsets_file_is_kept_and_refused_if_its_batch_may_have_had_an_effect(checkpoint: JobCheckpoint) -> None:
     (checkpoint.query / "offsets" / "5").write_bytes(b"")
     write_files(sink_log_files(5), checkpoint.output / "_spark_metadata")

@@ -57,7 +57,7 @@ def _check_plan(tree: FileTree, logs: QueryLogs, plan: LoadPlan) -> Iterator[Fin
         ids = " with the id that the newest commit names" if state_store.newest_ids(logs) is not None else ""
         yield damage(rule, folder, f"has no version {plan.missing} of the state{ids}, which batch {version} needs")
         return
-    if plan.lineage_unknown:
+    if plan.lineage_unknown and plan.files[0].file.path not in tree.damage:
         path = plan.files[0].file.path
         yield remark(path, "is compressed, so only its versions were checked, not the ids of the files before it")
     for each in plan.files:

@@ -120,15 +120,17 @@ def rewrite_offsets(
     targets = {move.partition: move.offset for move in moves}
     changed: dict[str, str] = {}
     for path in ends:
-        changed[path] = _move_offsets(files[path], path, name or str(source), targets, only_forward=True)
-    changed[beginning] = _move_offsets(files[beginning], beginning, name or str(source), targets, only_forward=False)
+        changed[path] = _move_offsets(files[path], path, source, name, targets, only_forward=True)
+    changed[beginning] = _move_offsets(files[beginning], beginning, source, name, targets, only_forward=False)
     return {path: text for path, text in changed.items() if text != files[path]}
 
 
-def _move_offsets(text: str, path: str, source: str, targets: Mapping[Partition, int | None], *, only_forward: bool) -> str:
-    """Return the text with moved offsets. `source` is the name of the source, or its position."""
+def _move_offsets(
+    text: str, path: str, source: int, name: str, targets: Mapping[Partition, int | None], *, only_forward: bool
+) -> str:
+    """Return the text with moved offsets. `source` is the position of the source, `name` its name, if it has one."""
     lines = text.split("\n")
-    number, label = _find_line(lines, source) if path.startswith("offsets/") else (1, "")
+    number, label = _find_line(lines, source, name) if path.startswith("offsets/") else (1, "")
     offsets = parse_offsets(lines[number].removeprefix(label)) if number < len(lines) else None
     if offsets is None:
         raise Refused(f"{path} has no Kafka offsets in line {number + 1}, so the offsets were not changed")
@@ -141,14 +143,15 @@ def _move_offsets(text: str, path: str, source: str, targets: Mapping[Partition,
     return "\n".join(lines)
 
 
-def _find_line(lines: list[str], source: str) -> tuple[int, str]:
+def _find_line(lines: list[str], source: int, name: str) -> tuple[int, str]:
     """Return the line of a source in `offsets/N`, and the text before its offsets: version 2 has the name in each line."""
     if lines[0].strip() != "v2":
-        return HEADER_LINES + int(source) if source.isascii() and source.isdigit() else len(lines), ""
-    label = f"{source}:"
-    return next(
-        (number for number, line in enumerate(lines) if number >= HEADER_LINES and line.startswith(label)), len(lines)
-    ), label
+        return HEADER_LINES + source, ""
+    for label in (f"{name}:", f"{source}:"):
+        for number in range(HEADER_LINES, len(lines)):
+            if len(label) > 1 and lines[number].startswith(label):
+                return number, label
+    return len(lines), ""
 
 
 def _encode_offsets(offsets: Mapping[Partition, int]) -> str:

@@ -1,6 +1,7 @@
 """Verification of a job's checkpoints before each attempt: a driver never starts from a checkpoint that cannot be trusted.
 
-Blocks. Only reads, with one exception: an incomplete offsets file is moved aside if its batch certainly had no effect.
+Blocks. Only reads, with two exceptions. An incomplete offsets file is moved aside if its batch certainly had no effect.
+Temporary files in a new checkpoint, with which Spark refuses to start, are moved aside, too.
 """
 
 from collections.abc import Iterator
@@ -62,11 +63,7 @@ class CheckpointVerification:
                 self._log.warning("checkpoint cannot be judged", location=place.location, reason=doubt)
             if verdict.problems:
                 raise CheckpointDamaged(self._damage_message(place.location, place.query, verdict.problems))
-        note = "; ".join(
-            self._set_aside(place, verdict.batch_to_set_aside)
-            for place, verdict in verdicts
-            if verdict.batch_to_set_aside is not None
-        )
+        note = "; ".join(text for place, verdict in verdicts for text in self._repair(place, verdict))
         self._save_positions(recorded, places)
         return note
 
@@ -110,6 +107,15 @@ class CheckpointVerification:
             return None
 
     # Repair and record
+
+    def _repair(self, place: _QueryCheckpoint, verdict: CheckpointVerdict) -> Iterator[str]:
+        """Move files aside that prevent a start and had no effect. Yield a sentence about each repair."""
+        if verdict.batch_to_set_aside is not None:
+            yield self._set_aside(place, verdict.batch_to_set_aside)
+        if verdict.leftovers:
+            assert place.query is not None
+            folder = place.checkpoints.set_leftovers_aside(place.query, verdict.leftovers, self._claim.attempt)
+            yield f"temporary files of {place.location}, left from a batch that was never planned, were moved to {folder}"
 
     def _set_aside(self, place: _QueryCheckpoint, batch: int) -> str:
         assert place.query is not None
