@@ -51,6 +51,8 @@ class Program:
     mode: str = "append"
     sink: str = "batches"
     """`batches` (foreachBatch with one file per batch id), `foreach`, `parquet` (Spark's file sink) or `kafka`."""
+    key_columns: int | None = None
+    """Number of leading columns that are the key, if the last row of each key is compared. None: all rows are compared."""
     trigger: str = "availableNow"
     source: str = "files"
     needs_java_classes: bool = False

@@ -80,7 +80,7 @@ def step_rows(step: int) -> list[dict[str, object]]:
     return [{"n": n, "key": "abc"[n % 3], "at": f"{minute}:{n % ROWS_PER_STEP * 8:02}Z"} for n in numbers]
 
 
-def written_rows(out: Path, *, only_last: bool) -> Rows:
-    """Return the rows of an output folder with one JSON file per batch or partition."""
-    files = sorted(out.glob("*.json"), key=lambda file: int(file.stem.partition("-")[0]))
-    return Counter(line for file in (files[-1:] if only_last else files) for line in file.read_text().splitlines())
+def written_batches(out: Path) -> list[list[str]]:
+    """Return the rows of an output folder with one JSON file per batch or partition, in order."""
+    files = sorted(out.glob("*.json"), key=lambda file: tuple(int(part) for part in file.stem.split("-")))
+    return [file.read_text().splitlines() for file in files]
