@@ -54,7 +54,7 @@ def run_cells(cells: Sequence[Cell], work: Path, out: Path) -> None:
                 text = f"{result.agreement:<9}{result.spark.verdict:<11}{result.holdfast.verdict:<8} {result.cell.name}"
             else:
                 cell, failure = result
-                text = f"{'failed' if failure is not None else 'no file':<9}{cell.name} {failure or ''}"
+                text = f"{'failed' if failure is not None else 'no file':<9}{cell.name} {str(failure or '')[:300]}"
             sys.stdout.write(f"{time.monotonic() - start:6.0f} s {number}/{len(cells)} {text}\n")
             sys.stdout.flush()
 

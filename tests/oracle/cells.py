@@ -34,15 +34,17 @@ _REPARTITIONS = (
     "failed batch after repartition",
 )
 _REPARTITIONED = (
-    *(("keyed", store) for store in ("hdfs", "rocksdb", "rocksdb-changelog", "rocksdb-v2", "rocksdb-changelog-v2")),
-    ("windows", "hdfs"),
+    *(("keyed", store) for store in ("rocksdb", "rocksdb-changelog", "rocksdb-v2", "rocksdb-changelog-v2")),
+    ("windows", "rocksdb"),
     ("join-left", "rocksdb"),
-    ("global", "hdfs"),
-    ("limit", "hdfs"),
+    ("global", "rocksdb"),
+    ("limit", "rocksdb"),
     ("transform", "rocksdb-changelog"),
 )
 LOSES_A_SOURCE = "source-removed"
 """After a death it repeats its last batch without the source: Spark then omits rows because of the new plan."""
+UNPROVABLE = ("folder state removed", "newest two state files exchanged")
+"""Damage that no file proves unless the commits list the ids of the state: the other files are those of a healthy checkpoint."""
 _KILLS = ("killed in sink", "killed after sink", "killed in state write")
 _KILLED = (("keyed", "hdfs"), ("keyed", "rocksdb-changelog-v2"), ("windows", "hdfs"))
 _DEATHS_ON_OTHER_STORES = (CLEAN, "before commit", "between tasks", "before tasks", "in first batch")
@@ -111,6 +113,7 @@ def _cells_with_death() -> Iterator[Cell]:
             yield from (Cell(program.name, own, failure) for failure in _FAILURES)
     for name, store in _REPARTITIONED:
         yield from (Cell(name, store, repartition) for repartition in _REPARTITIONS)
+    yield Cell("keyed", "hdfs", "failed repartition")
     for name, store in _KILLED:
         yield from (Cell(name, store, kill) for kill in _KILLS)
 
@@ -124,7 +127,8 @@ def _cells_with_damage() -> Iterator[Cell]:
                     yield Cell(program, store, "before commit", f"{role}: {change}")
                     yield Cell(program, store, "before sink", f"{role}: {change}")
         if not program.startswith("windows"):
-            yield from (Cell(program, store, CLEAN, change) for change in SCENE_CHANGES)
+            changes = [change for change in SCENE_CHANGES if change not in UNPROVABLE or store.endswith("-v2")]
+            yield from (Cell(program, store, CLEAN, change) for change in changes)
 
 
 def programs_of(cells: Iterable[Cell]) -> list[Program]:

@@ -8,7 +8,7 @@ from tests.oracle.death import die_before_commit, die_in_first_batch
 from tests.oracle.killed import MOMENTS, DriverSurvived, run_killed_driver
 from tests.oracle.program import Program
 from tests.oracle.scene import Scene
-from tests.oracle.session import SPARK_ERRORS, BatchWriter, run, settings
+from tests.oracle.session import SPARK_ERRORS, BatchWriter, describe_error, run, settings
 
 Operation = Callable[[SparkSession, Program, Scene], None]
 
@@ -42,9 +42,18 @@ def repartition_to(partitions: int) -> Operation:
             try:
                 spark._streamingCheckpointManager.repartition(str(scene.checkpoint), partitions)
             except SPARK_ERRORS as error:
-                raise OperationFailed(str(error)) from None
+                raise OperationFailed(describe_error(error)) from None
 
     return repartition
+
+
+def fail_in_repartition(spark: SparkSession, program: Program, scene: Scene) -> None:
+    """Begin a repartition that Spark refuses after it has planned its batch: only RocksDB supports it."""
+    try:
+        repartition_to(3)(spark, program, scene)
+    except OperationFailed:
+        return
+    raise OperationFailed("the repartition did not fail")
 
 
 def die_in_repartition(spark: SparkSession, program: Program, scene: Scene) -> None:
@@ -84,6 +93,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "repartitioned to 1": repartition_to(1),
     "repartitioned twice": repartition_twice,
     "killed in repartition": die_in_repartition,
+    "failed repartition": fail_in_repartition,
     "failed batch after repartition": run_after_repartition,
     **{f"killed {moment}": kill_driver(moment) for moment in MOMENTS},
 }

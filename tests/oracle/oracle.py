@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from tests.oracle.program import Program
 from tests.oracle.scene import Rows, Scene
-from tests.oracle.session import SPARK_ERRORS, BatchWriter, output_rows, run
+from tests.oracle.session import SPARK_ERRORS, BatchWriter, describe_error, output_rows, run
 
 ERROR_SHOWN = 400
 RIGHT, FAILS, WRONG_ROWS = "goes on", "fails", "wrong rows"
@@ -27,7 +27,7 @@ def ask(spark: SparkSession, program: Program, scene: Scene, expected: Rows) -> 
     try:
         actual = output_rows(spark, program, scene)
     except SPARK_ERRORS as unreadable:
-        return Answer(FAILS, f"output: {unreadable}"[:ERROR_SHOWN])
+        return Answer(FAILS, f"output: {describe_error(unreadable)}"[:ERROR_SHOWN])
     return compare_rows(expected, actual)
 
 

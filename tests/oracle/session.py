@@ -215,7 +215,7 @@ def _with_trigger(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
 
 def describe_error(error: Exception) -> str:
     """Return the first line of an error without the name of the query."""
-    text = " ".join(str(error).split("JVM stacktrace")[0].split())
+    text = " ".join(str(error).split("JVM stacktrace")[0].split("\tat ")[0].split())
     return text.partition("terminated with exception: ")[2] or text
 
 

@@ -22,7 +22,7 @@ SHORT_LANE = [
     "keyed/hdfs/clean stop/state delta oldest: zeroed",
     "keyed/hdfs/clean stop/operator metadata: deleted",
     "keyed/hdfs/clean stop/newest batch forgotten",
-    "keyed/hdfs/repartitioned to 3",
+    "keyed/rocksdb/repartitioned to 3",
 ]
 
 
