@@ -44,7 +44,7 @@ _REPARTITIONED = (
 LOSES_A_SOURCE = "source-removed"
 """After a death it repeats its last batch without the source: Spark then omits rows because of the new plan."""
 UNPROVABLE = ("folder state removed", "newest two state files exchanged")
-"""Damage that no file proves unless the commits list the ids of the state: the other files are those of a healthy checkpoint."""
+"""Damage that no file proves unless the commits list the ids of the state: the rest is like a healthy checkpoint."""
 _KILLS = ("killed in sink", "killed after sink", "killed in state write")
 _KILLED = (("keyed", "hdfs"), ("keyed", "rocksdb-changelog-v2"), ("windows", "hdfs"))
 _DEATHS_ON_OTHER_STORES = (CLEAN, "before commit", "between tasks", "before tasks", "in first batch")
