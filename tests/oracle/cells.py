@@ -90,8 +90,9 @@ def all_cells() -> list[Cell]:
 
 
 def select_cells(cells: Iterable[Cell], patterns: Iterable[str]) -> list[Cell]:
-    """Return the cells whose name matches one of the patterns. `*` also matches a slash."""
-    return [cell for cell in cells if any(fnmatch.fnmatchcase(cell.name, pattern) for pattern in patterns)]
+    """Return the cells whose name matches one of the patterns, pattern by pattern. `*` also matches a slash."""
+    candidates = list(cells)
+    return list(dict.fromkeys(cell for each in patterns for cell in candidates if fnmatch.fnmatchcase(cell.name, each)))
 
 
 def default_store(program: Program) -> str:
