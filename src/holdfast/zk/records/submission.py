@@ -86,9 +86,10 @@ def _submit_operations(paths: Paths, spec: Spec, job: JobId, request: str, schem
 def hash_spec(spec: Spec) -> str:
     """Return the hash of the spec, without its submitter. It is independent of the schema in which the spec is stored.
 
-    The hash of a spec without a schedule is the one that releases without schedules compute.
+    Fields that earlier releases do not have are left out where possible, so that a request can be repeated after an upgrade.
     """
     fields = json.loads(encode(replace(spec, by=""), schema=OLDEST_SCHEMA))
+    del fields["restart_is_default"]
     if spec.schedule is None:
         del fields["schedule"]
     return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
