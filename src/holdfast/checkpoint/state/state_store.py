@@ -88,7 +88,8 @@ def find_stores(tree: FileTree) -> list[StateStore]:
         store.size += file.size
         if (match := _VERSIONED.fullmatch(name)) is not None and folders == owner:
             store.files.append(StateFile(file, int(match[1]), match[2] or "", match[3]))
-    return sorted(stores.values(), key=lambda store: (store.operator, store.partition, store.folder))
+    with_files = (store for store in stores.values() if store.files)
+    return sorted(with_files, key=lambda store: (store.operator, store.partition, store.folder))
 
 
 def plan_loads(tree: FileTree, logs: QueryLogs, lineages: Mapping[str, tuple[tuple[int, str], ...]]) -> list[LoadPlan]:
