@@ -254,3 +254,43 @@ def test_versions_of_spark_follow_the_formats() -> None:
     files = {**logs(1, 1, lambda batch: offsets(batch, str(batch), conf=conf)), **state}
     assert oldest(files) == "3.0"
     assert isinstance(examine(build_file_tree(files)), Query)
+
+
+def test_source_with_a_format_of_its_own_is_no_damage() -> None:
+    assert judge(logs(2, 1, lambda batch: offsets(batch, f"{{{batch}}}"))) == "whole"
+    files = logs(2, 1, lambda batch: offsets(batch, f'{{"position":{batch}}}'))
+    assert judge(files) == "whole"
+    assert judge({**files, "offsets/2": offsets(2, '{"position":')}) == "damaged"
+
+
+def test_other_files_in_the_folders_of_the_state_are_ignored() -> None:
+    state = operator_state(0, "stateStoreSave", LONG_KEY_SCHEMA, shuffle_partitions=2, partitions=2, version=2)
+    files = {**logs(1, 1, lambda batch: offsets(batch, str(batch))), **state}
+    more = {
+        "state/0/0/notes/readme.txt": b"x",
+        "state/0/1/readme.txt": b"x",
+        "state/0/7/readme.txt": b"x",
+        "state/readme": b"x",
+    }
+    assert judge({**files, **more}) == "whole"
+    only_readme = {path: data for path, data in files.items() if not path.startswith("state/0/1/")}
+    assert judge({**only_readme, "state/0/1/readme.txt": b"x"}) == "damaged"
+
+
+def test_transform_with_state_needs_the_metadata_of_its_operator() -> None:
+    store = {"storeName": "default", "numPartitions": 2, "stateSchemaFilePath": "file:/x/state/0/_stateSchema/default/0_id"}
+    metadata = {"operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"}, "stateStoreInfo": [store]}
+    schema = b"\0\2v3" + b"\0\0\0\0"
+    state = {f"state/0/{part}/{version}.changelog": b"x" for part in range(2) for version in (1, 2)}
+    described = {
+        "state/0/_metadata/v2/0": f"v2\n{json.dumps(metadata)}".encode(),
+        "state/0/_stateSchema/default/0_id": schema,
+    }
+    files = {**logs(1, 1, lambda batch: offsets(batch, str(batch))), **state, **described}
+    assert judge(files) == "whole"
+    assert readable_by(examine(build_file_tree(files))).oldest == "4.0"
+    assert judge({**files, "state/0/_metadata/v2/0": b"v2\n{"}) == "damaged"
+    assert judge({path: data for path, data in files.items() if "/_metadata/" not in path}) == "damaged"
+    assert judge({**files, "state/0/_stateSchema/default/0_id": b"\0\2v"}) == "unknown"
+    uncommitted = {"state/0/_metadata/v2/2": b"v2\n{"}
+    assert judge({**files, **uncommitted}) == "whole"

@@ -122,7 +122,7 @@ class _Examination:
             yield damage(OFFSETS_MISSING, f"{OFFSETS}/{self._committed}", problem)
             return
         for folder in (OFFSETS, COMMITS):
-            for name in sorted(name for name, _ in self._tree.files_in(folder) if not name.endswith(".crc")):
+            for name in sorted(name for name, _ in self._tree.files_in(folder) if name and not name.endswith(".crc")):
                 problem = "is left from a batch that was never planned: Spark refuses a new checkpoint that is not empty"
                 yield damage(FOLDER_NOT_EMPTY, f"{folder}/{name}", problem)
         if self._tree.subfolders(STATE):
@@ -176,10 +176,17 @@ class _Examination:
             yield damage(OFFSETS_UNREADABLE, path, self._logs.torn[path], torn_batch=torn_batch)
         elif path in self._logs.unknown:
             yield doubt(path, self._logs.unknown[path])
-        elif offsets is not None and any(map(log_files.is_torn_json, offsets.offsets)):
+        elif offsets is not None and any(self._is_torn(batch, name) for name in offsets.sources):
             yield damage(OFFSET_UNREADABLE, path, "has an offset that is truncated or is not JSON", torn_batch=torn_batch)
         else:
             yield from self._mismatch(path)
+
+    def _is_torn(self, batch: int, source: str) -> bool:
+        """Return True for an offset that is truncated JSON, unless the source writes another format in other batches, too."""
+        others = [offsets.of(source) for number, offsets in self._logs.offsets.items() if number != batch]
+        own_format = any(other is not None and log_files.is_torn_json(other) for other in others)
+        offset = self._logs.offsets[batch].of(source)
+        return offset is not None and log_files.is_torn_json(offset) and not own_format
 
     def _compare_newest(self) -> Iterator[Finding]:
         """Yield contradictions between the newest two offsets."""

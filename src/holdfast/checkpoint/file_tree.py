@@ -1,5 +1,6 @@
 """File tree of one query's checkpoint or of one sink's log, as plain data."""
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,12 +56,18 @@ class FileTree:
                     entries[entry.number] = entry
         return dict(sorted(entries.items()))
 
+    @functools.cached_property
+    def _folders(self) -> dict[str, list[tuple[str, File]]]:
+        """Files by folder. A checkpoint can have 100,000 files, so they are sorted into folders once."""
+        folders: dict[str, list[tuple[str, File]]] = {}
+        for path, file in self.files.items():
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, []).append((name, file))
+        return folders
+
     def files_in(self, folder: str) -> Iterator[tuple[str, File]]:
         """Yield (name, file) for the files directly in a folder."""
-        prefix = f"{folder}/" if folder else ""
-        for path, file in self.files.items():
-            if path.startswith(prefix) and "/" not in path[len(prefix) :]:
-                yield path[len(prefix) :], file
+        yield from self._folders.get(folder, ())
 
     def missing_but_checksummed(self, folder: str) -> list[str]:
         """Return missing files whose checksum file still exists. Spark cannot write such a file again."""
@@ -74,8 +81,9 @@ class FileTree:
     def subfolders(self, folder: str) -> list[str]:
         """Return the names of the folders directly in a folder."""
         prefix = f"{folder}/" if folder else ""
-        below = (path[len(prefix) :] for path in self.files if path.startswith(prefix))
-        return sorted({path.partition("/")[0] for path in below if "/" in path})
+        return sorted(
+            {path[len(prefix) :].partition("/")[0] for path in self._folders if path.startswith(prefix) and path != folder}
+        )
 
     def subtree(self, folder: str) -> "FileTree":
         """Return the files below a folder, with paths relative to it."""

@@ -125,7 +125,7 @@ def logs_to_read(tree: FileTree, files_max: int) -> list[str]:
     paths = [METADATA]
     for operator in tree.subfolders(STATE):
         paths += state_check.schema_files(tree, operator)
-    paths += [file.path for file in state_store.metadata_files(tree) if "/_metadata/" in file.path]
+    paths += [file.path for file in state_store.metadata_files(tree)]
     for folder in folders:
         paths += [entry.file.path for entry in list(tree.numbered_files(folder).values())[-files_max:]]
     return [path for path in dict.fromkeys(paths) if path in tree.files]

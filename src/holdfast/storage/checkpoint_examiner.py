@@ -16,6 +16,7 @@ from holdfast.checkpoint.finding import Finding, doubt
 from holdfast.checkpoint.integrity import check_crc
 from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, parse_logs
 from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
+from holdfast.checkpoint.state.state_store import find_stores
 from holdfast.checkpoint.verdict import is_temporary
 from holdfast.errors import Refused, Unavailable
 from holdfast.storage.filesystem.files import Files
@@ -103,7 +104,10 @@ class CheckpointExaminer:
         if not tree.truncated:
             reader = StateReader(lambda paths, bytes_max: self._read(tree, paths, place, bytes_max), self._files.read_bytes_max)
             tree = reader.add_state(tree, parse_logs(tree), tolerant=thorough, thorough=thorough)
-        return examine(tree, place)
+        try:
+            return examine(tree, place)
+        finally:
+            find_stores.cache_clear()  # the cached tree may have 100,000 files
 
     def _logs_of_truncated(self, place: str) -> FileTree:
         """Return the logs of a query whose location has too many files to list: all files but those of its state."""

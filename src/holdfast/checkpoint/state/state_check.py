@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from holdfast.checkpoint import log_files
 from holdfast.checkpoint.damage_rules import (
     CHECKSUM_BLOCKS_FILE,
+    OPERATOR_METADATA_WRONG,
     ROCKSDB_VERSION_MISSING,
     STATE_IDS_MISSING,
     STATE_SCHEMA_UNREADABLE,
@@ -97,6 +98,12 @@ def schema_files(tree: FileTree, operator: str) -> list[str]:
     return sorted(path for path in tree.files if path.startswith(folder) and path.endswith("/_metadata/schema"))
 
 
+def _shared_schemas(tree: FileTree, operator: str) -> list[str]:
+    """Return the paths of the schemas that all partitions share. Only transformWithState has them."""
+    folder = f"{STATE}/{operator}/_stateSchema/"
+    return sorted(file.path for file in state_store.metadata_files(tree) if file.path.startswith(folder))
+
+
 def _check_descriptions(tree: FileTree) -> Iterator[Finding]:
     """Yield unreadable schemas, and checksum files that prevent Spark from writing the metadata of an operator."""
     folders = {path.rpartition("/")[0] for path in tree.files if path.startswith(f"{STATE}/")}
@@ -113,6 +120,11 @@ def _check_descriptions(tree: FileTree) -> Iterator[Finding]:
                 yield damage(STATE_SCHEMA_UNREADABLE, path, str(torn))
             except log_files.UnknownFormat as unknown:
                 yield doubt(path, str(unknown))
+        for path in _shared_schemas(tree, operator):
+            try:
+                read_key_columns(tree.contents.get(path, b""))
+            except (log_files.TornFile, log_files.UnknownFormat) as problem:
+                yield doubt(path, f"{problem}; Spark reads the schema at the path that the operator's metadata names")
 
 
 def _missing_partitions(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
@@ -152,6 +164,9 @@ def _missing_stores(operator: str, stores: list[StateStore], batch: int) -> Iter
 def _describe(tree: FileTree, operator: str, batch: int) -> tuple[log_files.StatefulOperator | None, Finding | None]:
     path = operator_description(tree, operator, batch)
     data = tree.contents.get(path) if path is not None else None
+    if path is None and batch > 0 and _shared_schemas(tree, operator):
+        problem = "has no file of an earlier batch, but the schemas of the operator need it"
+        return None, damage(OPERATOR_METADATA_WRONG, f"{STATE}/{operator}/_metadata/v2", problem)
     if path is None or data is None:
         return None, None
     try:
@@ -159,7 +174,9 @@ def _describe(tree: FileTree, operator: str, batch: int) -> tuple[log_files.Stat
     except log_files.TornFile as torn:
         if path.endswith("/_metadata/metadata"):
             return None, remark(path, f"{torn}; Spark continues without it")
-        return None, doubt(path, f"{torn}, and the schemas of the state may not be found")
+        if _shared_schemas(tree, operator) and batch > 0:
+            return None, damage(OPERATOR_METADATA_WRONG, path, str(torn))
+        return None, doubt(path, f"{torn}, and it is not known whether the operator needs it")
     except log_files.UnknownFormat as unknown:
         return None, doubt(path, str(unknown))
 

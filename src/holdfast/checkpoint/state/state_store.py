@@ -7,6 +7,7 @@ Since Spark 4.0 the names may contain a unique id (`N_ID.zip`). Then the newest 
 another id is left from a batch that was not committed.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class StateStore:
     folder: str
     files: list[StateFile] = field(default_factory=list)
     size: int = 0
+    _index: dict[tuple[int, str, bool], StateFile] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -58,7 +60,9 @@ class StateStore:
         return any(each.suffix in ("zip", "changelog") for each in self.files)
 
     def find(self, version: int, id: str, *, snapshot: bool) -> StateFile | None:
-        return next((each for each in self.files if (each.version, each.id, each.is_snapshot) == (version, id, snapshot)), None)
+        if not self._index:
+            self._index = {(each.version, each.id, each.is_snapshot): each for each in self.files}
+        return self._index.get((version, id, snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,9 @@ class LoadPlan:
     """True if the changelogs before the newest one could not be found, because its lineage could not be decoded."""
 
 
+@functools.lru_cache(maxsize=2)
 def find_stores(tree: FileTree) -> list[StateStore]:
+    """Return the stores, in order. The result is cached, so callers do not change it."""
     stores: dict[str, StateStore] = {}
     for path, file in tree.files.items():
         *folders, name = path.split("/")
@@ -88,7 +94,8 @@ def find_stores(tree: FileTree) -> list[StateStore]:
         store.size += file.size
         if (match := _VERSIONED.fullmatch(name)) is not None and folders == owner:
             store.files.append(StateFile(file, int(match[1]), match[2] or "", match[3]))
-    return sorted(stores.values(), key=lambda store: (store.operator, store.partition, store.folder))
+    with_files = (store for store in stores.values() if store.files)
+    return sorted(with_files, key=lambda store: (store.operator, store.partition, store.folder))
 
 
 def plan_loads(tree: FileTree, logs: QueryLogs, lineages: Mapping[str, tuple[tuple[int, str], ...]]) -> list[LoadPlan]:
