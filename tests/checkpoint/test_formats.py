@@ -294,3 +294,15 @@ def test_transform_with_state_needs_the_metadata_of_its_operator() -> None:
     assert judge({**files, "state/0/_stateSchema/default/0_id": b"\0\2v"}) == "unknown"
     uncommitted = {"state/0/_metadata/v2/2": b"v2\n{"}
     assert judge({**files, **uncommitted}) == "whole"
+
+
+def test_file_source_without_its_log_is_damage() -> None:
+    files = checkpoint_files(2, committed=2)
+    assert judge(files) == "whole"
+    assert judge({path: data for path, data in files.items() if not path.startswith("sources/")}) == "damaged"
+
+
+def test_operator_that_the_newest_commit_names_must_have_a_folder() -> None:
+    files = checkpoint_files(1, committed=1)
+    commit = b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["a"],["b"]]}}'
+    assert judge({**files, "commits/1": commit}) == "damaged"

@@ -151,3 +151,9 @@ def test_truncated_state_of_other_codecs_is_found(codec: str) -> None:
     for size in range(1, len(data)):
         assert check_state_file("1.delta", data[:size], codec=codec) is not None or (codec == "snappy" and size == 16)
     assert check_state_file("1.delta", b"noise", codec=codec) is not None
+
+
+def test_data_after_the_last_block_of_a_state_file_is_no_damage() -> None:
+    content = lz4_blocks(b"rows")
+    assert check_state_file("3.delta", content + b"\n{", codec="lz4") is None
+    assert check_state_file("3.delta", content[:-1], codec="lz4") == "is truncated"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.oracle.cells import Cell
+from tests.oracle.cells import Cell, all_cells
 from tests.oracle.judge import DAMAGED, UNKNOWN, WHOLE, Judgement, judge
 from tests.oracle.oracle import RIGHT, Answer
 from tests.oracle.programs import PROGRAMS
@@ -39,17 +39,15 @@ def encode_result(result: Result) -> str:
 
 
 def read_results(out: Path) -> Iterator[Result]:
-    """Return the results of earlier runs with the same folder."""
+    """Return the results of earlier runs with the same folder, for cells that are still in the matrix."""
     file = out / RESULTS
+    cells = set(all_cells())
     for line in file.read_text().splitlines() if file.exists() else ():
         fields = json.loads(line)
         answer = Answer(fields["spark"], fields["spark_detail"])
-        yield Result(
-            Cell(*fields["cell"].split("/", 3)),
-            answer,
-            Judgement(fields["holdfast"], fields["holdfast_detail"]),
-            fields["folder"],
-        )
+        cell = Cell(*fields["cell"].split("/", 3))
+        if cell in cells:
+            yield Result(cell, answer, Judgement(fields["holdfast"], fields["holdfast_detail"]), fields["folder"])
 
 
 def judge_again(out: Path) -> list[Result]:

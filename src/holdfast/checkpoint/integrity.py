@@ -96,7 +96,7 @@ def _check_zip(data: bytes) -> str | None:
 
 
 def _check_lz4(data: bytes) -> str | None:
-    """Check a sequence of LZ4 blocks, each with its length, that ends with an empty block."""
+    """Check a sequence of LZ4 blocks, each with its length, that ends with an empty block. Spark reads nothing after it."""
     position = 0
     while position + _LZ4_HEADER.size <= len(data):
         magic, _, packed, unpacked, _ = _LZ4_HEADER.unpack_from(data, position)
@@ -104,7 +104,7 @@ def _check_lz4(data: bytes) -> str | None:
             return "is not in the format that Spark writes"
         position += _LZ4_HEADER.size + packed
         if unpacked == 0:
-            return None if position == len(data) else "has data after its end"
+            return None if position <= len(data) else "is truncated"
     return "is truncated"
 
 

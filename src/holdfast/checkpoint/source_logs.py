@@ -28,6 +28,8 @@ def file_source_offset(offset: str) -> int | None:
 
 def find_problems(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
     folders = tree.subfolders(SOURCES)
+    if not folders and logs.newest_offsets is not None:
+        yield from _missing_logs(logs.newest_offsets.offsets)
     for name in folders:
         log = tree.numbered_files(f"{SOURCES}/{name}")
         offset = _log_offset(logs, name, len(folders))
@@ -35,6 +37,13 @@ def find_problems(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
             yield from _check_file_source(tree, f"{SOURCES}/{name}", log, offset)
         else:
             yield from _check_other_source(tree, log)
+
+
+def _missing_logs(offsets: tuple[str, ...]) -> Iterator[Finding]:
+    """Yield the newest log files of file sources if the checkpoint has no logs of sources at all."""
+    for offset in sorted({number for text in offsets if (number := file_source_offset(text)) is not None and number >= 0}):
+        problem = f"is missing, but a file source has read up to file {offset} of its log"
+        yield damage(SOURCE_LOG_BEHIND, SOURCES, problem)
 
 
 def is_file_source(tree: FileTree, logs: QueryLogs, name: str) -> bool:

@@ -26,6 +26,7 @@ REPAIRS_SNAPSHOTS = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 
 def find_problems(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
     yield from _check_descriptions(tree)
+    yield from _missing_operators(tree, logs)
     if not tree.subfolders(STATE):
         return
     if logs.committed is not None and logs.newest_commit is None:
@@ -46,6 +47,15 @@ def _lacks_ids(tree: FileTree, logs: QueryLogs) -> bool:
         return False
     files = [file for store in state_store.find_stores(tree) for file in store.files]
     return bool(files) and (commit.version == 2 or all(file.id for file in files))
+
+
+def _missing_operators(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
+    """Yield operators whose state files the newest commit names, but that have no folder."""
+    present = tree.subfolders(STATE)
+    for operator in state_store.newest_ids(logs) or {}:
+        if str(operator) not in present:
+            problem = "is missing, but the newest commit names its files"
+            yield damage(ROCKSDB_VERSION_MISSING, f"{STATE}/{operator}", problem)
 
 
 # Files of one store
