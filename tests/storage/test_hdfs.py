@@ -15,7 +15,7 @@ from holdfast.storage import BlobMissing, CheckpointClaim, Checkpoints, Claims, 
 from holdfast.storage.filesystem.remote_files import RemoteFiles
 from holdfast.storage.filesystem.remote_folder import RemoteFolder, connect, open_remote_folder
 from holdfast.storage.location import parse_location
-from holdfast.storage.storage_process import IDLE_TIMEOUT_S, pool
+from holdfast.storage.subprocesses.storage_process import IDLE_TIMEOUT_S, pool
 from tests.harness.hadoop.cluster import HadoopCluster
 from tests.harness.processes import child_pids, has_socket
 from tests.harness.waiting import wait_until

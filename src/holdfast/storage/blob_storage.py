@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from holdfast.storage.blobs import Blobs
 from holdfast.storage.digest import is_digest
-from holdfast.storage.dispatch import STALL_TIMEOUT_S, blobs_caller
 from holdfast.storage.location import Location, check_location, parse_location
+from holdfast.storage.subprocesses.dispatch import STALL_TIMEOUT_S, blobs_caller
 
 BLOB_GRACE_S = 86400.0
 """Seconds for which an unreferenced blob is kept: much longer than a submission takes."""

@@ -9,8 +9,8 @@ from holdfast.checkpoint.file_sink import SINK_LOG_FOLDER as SINK_LOG
 from holdfast.model import codec
 from holdfast.storage.checkpoint_examiner import CheckpointExaminer
 from holdfast.storage.checkpoint_removal import CheckpointRemover
-from holdfast.storage.dispatch import STALL_TIMEOUT_S, examiner_caller, remover_caller
 from holdfast.storage.location import CHECKPOINTS, check_location, parse_location
+from holdfast.storage.subprocesses.dispatch import STALL_TIMEOUT_S, examiner_caller, remover_caller
 
 Record = TypeVar("Record")
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from holdfast.checkpoint import KnownQueries
 from holdfast.model import codec
 from holdfast.storage.claim_book import KNOWN_QUERIES_FILE, CheckpointClaim, ClaimBook
-from holdfast.storage.dispatch import STALL_TIMEOUT_S, claims_caller
 from holdfast.storage.location import check_location, parse_location
+from holdfast.storage.subprocesses.dispatch import STALL_TIMEOUT_S, claims_caller
 
 
 class AttemptOutcome(NamedTuple):

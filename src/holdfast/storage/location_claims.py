@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.storage.claim_book import FOLDER, CheckpointClaim, name_claim
-from holdfast.storage.dispatch import STALL_TIMEOUT_S, location_claims_caller
 from holdfast.storage.location import check_location, parse_location
 from holdfast.storage.location_claim_book import LocationClaimBook
+from holdfast.storage.subprocesses.dispatch import STALL_TIMEOUT_S, location_claims_caller
 
 
 @dataclass(frozen=True, slots=True)

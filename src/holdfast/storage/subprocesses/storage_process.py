@@ -32,7 +32,7 @@ class StorageProcess:
     def __init__(self) -> None:
         self._stderr: IO[bytes] = open(os.memfd_create("stderr"), "rb")  # noqa: SIM115 -- closed by `end`
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "holdfast.storage.subprocess_main"],
+            [sys.executable, "-P", "-m", "holdfast.storage.subprocesses.subprocess_main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr.fileno(),

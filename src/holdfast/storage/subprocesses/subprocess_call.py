@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import Conflict, HoldfastError, Refused, Unavailable
-from holdfast.storage.dispatch import Warn
 from holdfast.storage.location import HADOOP_SCHEMES, Location
 from holdfast.storage.storage_errors import AlreadyClaimed, BlobDamaged, BlobMissing, ForeignCheckpoint, NotRemovable
-from holdfast.storage.storage_process import IDLE_EXIT_STATUS, KEEP, StorageProcess, pool
+from holdfast.storage.subprocesses.dispatch import Warn
+from holdfast.storage.subprocesses.storage_process import IDLE_EXIT_STATUS, KEEP, StorageProcess, pool
 
 ERRORS = {
     error.__name__: error

@@ -99,7 +99,7 @@ class SubprocessCaller(Generic[Service]):
     def __call__(
         self, operation: Callable[Concatenate[Service, Arguments], Value], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Value:
-        from holdfast.storage.subprocess_call import call_in_subprocess
+        from holdfast.storage.subprocesses.subprocess_call import call_in_subprocess
 
         assert not args, "a subprocess takes keyword arguments only"
         value: Value = call_in_subprocess(self._location, operation.__qualname__, kwargs, self._warn, self._stall_timeout_s)

@@ -1,4 +1,4 @@
-"""`python -P -m holdfast.storage.subprocess_main`: run storage calls and exit. Started by `storage_process`."""
+"""`python -P -m holdfast.storage.subprocesses.subprocess_main`: run storage calls and exit. Started by `storage_process`."""
 
 import json
 import os
@@ -9,11 +9,11 @@ import time
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.storage.dispatch import run_operation
 from holdfast.storage.filesystem.remote_folder import TransferProgress
 from holdfast.storage.location import parse_location
-from holdfast.storage.storage_process import HEARTBEAT, IDLE_EXIT_STATUS, IDLE_TIMEOUT_S, KEEP
-from holdfast.storage.subprocess_call import error_name
+from holdfast.storage.subprocesses.dispatch import run_operation
+from holdfast.storage.subprocesses.storage_process import HEARTBEAT, IDLE_EXIT_STATUS, IDLE_TIMEOUT_S, KEEP
+from holdfast.storage.subprocesses.subprocess_call import error_name
 
 HEARTBEAT_INTERVAL_S = 1.0
 
