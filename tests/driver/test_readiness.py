@@ -89,6 +89,7 @@ def test_connect_session_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert scene.reason() == "the script is connected to Spark"
 
 
+@pytest.mark.usefixtures("without_pyspark")
 def test_first_query_counts(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "import pyspark")
     scene.queries.add(SimpleNamespace(isActive=True, name="words", id="q1"))

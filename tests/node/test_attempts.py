@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.model.codec import encode
+from holdfast.model.codec import SCHEMA, encode
 from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import INITIAL_VERSIONS, Ending, Outcome
 from holdfast.node.attempts import CLOSED_ATTEMPTS_KEPT, AttemptId, NodeAttempts
@@ -117,7 +117,9 @@ def test_lock_without_a_pid_is_not_taken_for_a_dead_runner(tmp_path: Path) -> No
         process.wait()
 
 
-@pytest.mark.parametrize(("fields", "alive", "announced"), [({}, True, 1), ({"schema": 0}, True, 0), ({"schema": 0}, False, 1)])
+@pytest.mark.parametrize(
+    ("fields", "alive", "announced"), [({}, True, 1), ({"schema": 0}, True, 0), ({"schema": 0}, False, SCHEMA)]
+)
 def test_node_announces_the_newest_schema_that_its_live_runners_read(
     tmp_path: Path, fields: dict[str, int], alive: bool, announced: int
 ) -> None:

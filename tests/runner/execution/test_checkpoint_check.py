@@ -213,7 +213,7 @@ def trusting(findings: tuple[str, ...]) -> CheckpointTrust:
 
 
 def test_trusted_damage_does_not_prevent_later_attempts_and_is_noted(checkpoint: JobCheckpoint) -> None:
-    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1\n{")
     trust = trusting(damaged_findings(checkpoint, 2))
     for attempt in (3, 4):
         assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=attempt), trust=trust) == (
@@ -224,7 +224,7 @@ def test_trusted_damage_does_not_prevent_later_attempts_and_is_noted(checkpoint:
 
 
 def test_new_damage_is_refused_and_only_the_new_damage_is_named(checkpoint: JobCheckpoint) -> None:
-    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1\n{")
     trust = trusting(damaged_findings(checkpoint, 2))
     (checkpoint.query / "metadata").write_bytes(b"")
     with pytest.raises(CheckpointDamaged) as refused:
@@ -235,19 +235,19 @@ def test_new_damage_is_refused_and_only_the_new_damage_is_named(checkpoint: JobC
 
 
 def test_same_damage_of_another_location_is_not_trusted(checkpoint: JobCheckpoint) -> None:
-    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1\n{")
     trust = trusting(damaged_findings(checkpoint, 2))
     other = checkpoint.root / "query-2"
     write_files(checkpoint_files(5), other)
-    (other / "commits" / "4").write_bytes(b"v1")
-    with pytest.raises(CheckpointDamaged, match="query-2 cannot be trusted: commits/4 ends after its version"):
+    (other / "commits" / "4").write_bytes(b"v1\n{")
+    with pytest.raises(CheckpointDamaged, match="query-2 cannot be trusted: commits/4 is truncated"):
         checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3), trust=trust)
 
 
 def test_findings_of_all_queries_are_named_and_trusted_together(checkpoint: JobCheckpoint) -> None:
     write_files(checkpoint_files(5), checkpoint.root / "query-2")
     for query in ("query-1", "query-2"):
-        (checkpoint.root / query / "commits" / "4").write_bytes(b"v1")
+        (checkpoint.root / query / "commits" / "4").write_bytes(b"v1\n{")
     with pytest.raises(
         CheckpointDamaged, match=r"query-1 cannot be trusted: .*Also the checkpoint .*query-2 cannot"
     ) as refused:
@@ -289,7 +289,7 @@ def test_accepted_loss_of_batches_is_not_reported_again_when_the_query_has_start
 
 def test_trust_does_not_open_the_checkpoint_of_another_job(checkpoint: JobCheckpoint, tmp_path: Path) -> None:
     """G4: claims and ownership stay in force."""
-    (checkpoint.query / "commits" / "4").write_bytes(b"v1")
+    (checkpoint.query / "commits" / "4").write_bytes(b"v1\n{")
     trust = trusting(damaged_findings(checkpoint, 2))
     Claims(str(tmp_path / "other")).claim(replace(CLAIM, job="j2"))
     write_files(checkpoint_files(3), tmp_path / "other")
