@@ -38,6 +38,10 @@ def reason_harmless(query: SparkQueryFolder, damage: Damage) -> str | None:
         return "nothing of that batch reached the sink, and Spark plans it again"
     if folder == "commits" and damage.how == REMOVED and not damage.checksums:
         return "a kill right before the commit has the same effect: the batch runs again, with the same input and state"
+    if folder == "commits" and damage.how == SWAPPED:
+        return "the commit of an earlier batch has a lower watermark, and Spark then uses that of the offsets"
+    if damage.path.endswith(".delta") and damage.how == "lengthened" and not damage.checksums:
+        return "Spark ignores data after the last block"
     if "_metadata/" in damage.path and damage.how == REMOVED and not damage.checksums:
         return "Spark writes it again"
     if folder == "commits" and damage.how == "cut after its first line":
@@ -115,7 +119,7 @@ def test_every_damage_to_a_completed_checkpoint_is_found_or_harmless(
     assert completed[kind].judge() == CheckpointVerdict()
     counts, unexplained = judge_all_damages(completed[kind])
     report(f"fuzz: {kind}, completed: {dict(counts)}")
-    assert unexplained == []
+    assert unexplained == [], "\n".join(unexplained)
     assert counts["set aside"] == 0, "the newest batch is committed"
     assert counts["parked"] > 100
 
@@ -127,7 +131,7 @@ def test_every_damage_after_a_kill_is_found_repaired_or_harmless(
     assert killed[kind].judge() == CheckpointVerdict()
     counts, unexplained = judge_all_damages(killed[kind])
     report(f"fuzz: {kind}, killed: {dict(counts)}")
-    assert unexplained == []
+    assert unexplained == [], "\n".join(unexplained)
     assert counts["set aside"] >= 10 and counts["parked"] > 100
 
 

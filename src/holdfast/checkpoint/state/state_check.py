@@ -130,11 +130,19 @@ def _check_descriptions(tree: FileTree) -> Iterator[Finding]:
                 yield damage(STATE_SCHEMA_UNREADABLE, path, str(torn))
             except log_files.UnknownFormat as unknown:
                 yield doubt(path, str(unknown))
+            else:
+                yield from _mismatch(tree, path)
         for path in _shared_schemas(tree, operator):
             try:
                 read_key_columns(tree.contents.get(path, b""))
             except (log_files.TornFile, log_files.UnknownFormat) as problem:
                 yield doubt(path, f"{problem}; Spark reads the schema at the path that the operator's metadata names")
+
+
+def _mismatch(tree: FileTree, path: str) -> Iterator[Finding]:
+    """Yield a checksum that does not match a schema which can be read. Spark does not compare the checksum."""
+    if path in tree.damage:
+        yield tree.damage[path]
 
 
 def _missing_partitions(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
