@@ -38,6 +38,12 @@ def reason_harmless(query: SparkQueryFolder, damage: Damage) -> str | None:
         return "nothing of that batch reached the sink, and Spark plans it again"
     if folder == "commits" and damage.how == REMOVED and not damage.checksums:
         return "a kill right before the commit has the same effect: the batch runs again, with the same input and state"
+    return _reason_spark_tolerates(damage)
+
+
+def _reason_spark_tolerates(damage: Damage) -> str | None:
+    """Return the reason why Spark continues rightly from a file that it reads, or None."""
+    folder = damage.path.rpartition("/")[0]
     if folder == "commits" and damage.how == SWAPPED:
         return "the commit of an earlier batch has a lower watermark, and Spark then uses that of the offsets"
     if damage.path.endswith(".delta") and damage.how == "lengthened" and not damage.checksums:
