@@ -247,6 +247,8 @@ class ChaosRun:
             view = latest.jobs.get(job)
             if view is None or view["phase"] != "RUNNING":
                 return f"{name} is {view['phase'] if view else 'missing'}: {view['reason'] if view else ''}"
+            if latest.leases_written.get(job, float("-inf")) < since:
+                return f"{name} runs without a lease: its runner has not written one since the fault"
             if drivers.get(job) != view["attempt"]:
                 return f"{name} has no driver of attempt {view['attempt']}"
             if not self._has_fresh_heartbeat(job):

@@ -22,6 +22,27 @@ class RecordedState:
     jobs: dict[str, dict[str, Any]]
     leader: str | None
     nodes: tuple[str, ...]
+    leases_written: dict[str, float]
+    """For each job, a time after which its runner has certainly written the lease."""
+
+
+class LeaseWrites:
+    """Times of the last writes of the leases, from repeated reads of their versions.
+
+    A lease alone does not show that its runner is connected: it exists until its session expires, and restored data contain it.
+    """
+
+    def __init__(self) -> None:
+        self._read_at = float("-inf")
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._written: dict[str, float] = {}
+
+    def add(self, at: float, versions: dict[str, tuple[int, int]]) -> dict[str, float]:
+        """Return the time of the previous read for each lease that has changed since, and earlier times for the others."""
+        changed = {job for job, version in versions.items() if self._versions.get(job, version) != version}
+        self._written |= dict.fromkeys(changed, self._read_at)
+        self._read_at, self._versions = at, versions
+        return dict(self._written)
 
 
 class StateRecorder:
@@ -31,6 +52,7 @@ class StateRecorder:
         self._reader = ClusterReader(target)
         self._history = history
         self._last: dict[str, tuple[str, int, int]] = {}
+        self._leases = LeaseWrites()
         self._end = threading.Event()
         self._paused = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "state-recorder")
@@ -57,7 +79,8 @@ class StateRecorder:
             with self._paused, contextlib.suppress(HoldfastError):
                 at = boottime()
                 jobs, view = self._reader.jobs(), self._reader.cluster()
-                self.latest = RecordedState(at, jobs, view.leader, tuple(id for id, _ in view.nodes))
+                written = self._leases.add(at, self._reader.lease_versions(jobs))
+                self.latest = RecordedState(at, jobs, view.leader, tuple(id for id, _ in view.nodes), written)
                 self._record_changes(at, jobs)
 
     def _record_changes(self, at: float, jobs: dict[str, dict[str, Any]]) -> None:

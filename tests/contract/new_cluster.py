@@ -20,6 +20,13 @@ async def connect_to_new_cluster(backend: Backend) -> tuple[Client, Paths]:
 
 
 async def register_node(client: Client, paths: Paths, node: str, slots: int = 4, *, ends_attempts: bool = False) -> NodeId:
-    record = NodeRecord(slots=slots, address=f"http://{node}", version="0", newest_schema=SCHEMA, ends_attempts=ends_attempts)
+    record = NodeRecord(
+        slots=slots,
+        address=f"http://{node}",
+        version="0",
+        newest_schema=SCHEMA,
+        ends_attempts=ends_attempts,
+        certifies_expiry=ends_attempts,
+    )
     await client.commit([Create(paths.node(NodeId(node)), encode(record), ephemeral=True)])
     return NodeId(node)

@@ -1,6 +1,7 @@
 """Orders to end an attempt, and certificates of death, on a simulated and on a real ZooKeeper."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,11 +14,13 @@ from holdfast.node.attempts import AttemptId
 from holdfast.node.order_executor import OrderExecutor
 from holdfast.runner.lease import LeaseLost, LeaseRefused
 from holdfast.zk.records.submission import set_desired
-from holdfast.zk.session.client import Delete, SetData
+from holdfast.zk.session.client import Create, Delete, SetData
 from tests.contract.backends import Backend
 from tests.contract.leader_scene import JOB, MARGIN_S, Cluster, SilentLog, run_scene, start_attempt
+from tests.contract.new_cluster import register_node
+from tests.harness.promise_stub import PromiseStub
 
-N1 = NodeId("n1")
+N1, N2 = NodeId("n1"), NodeId("n2")
 FIRST = AttemptId(JOB, Attempt(1), "x")
 
 
@@ -65,12 +68,14 @@ class TolerantLog(SilentLog):
     def error(self, event: str, **context: object) -> None: ...
 
 
-def make_executor(cluster: Cluster, attempts: RecordedAttempts) -> OrderExecutor:
+def make_executor(
+    cluster: Cluster, attempts: RecordedAttempts, promises: PromiseStub | None = None, *, node: NodeId = N1
+) -> OrderExecutor:
     return OrderExecutor(
         cluster.paths,
-        N1,
+        node,
         attempts=attempts,
-        promise_remaining_s=lambda *_: 0.0,
+        promises=promises or PromiseStub(),
         nonce=lambda: "y",
         wall=lambda: 1.0,
         log=TolerantLog(),
@@ -259,3 +264,128 @@ def test_next_attempt_does_not_start_while_an_older_one_survives(backend: Backen
         assert attempts.actions[1:] == ["kill runner 1", "kill tree x", "start 2"]
 
     run_scene(backend, scene)
+
+
+async def lose_node(cluster: Cluster, *, failsafe: tuple[NodeId, ...] = (N1, N2)) -> None:
+    """Start the first attempt on n1, and let the leader see its lease and its node gone for long enough."""
+    await register_node(cluster.client, cluster.paths, N2, 1, ends_attempts=True)
+    hold = await start_attempt(cluster)
+    assert await hold.send_heartbeat(driver_pid=7, progress=None, failsafe=failsafe)
+    await hold._client.close()
+    node = cluster.paths.node(N1)
+    await cluster.client.commit([Delete(node, (await cluster.client.get(node)).stat.version)])
+    cluster.leader.observer.mark_job_stale(JOB)
+    await cluster.run_passes_until_idle()
+    await cluster.backend.advance(MARGIN_S + 0.1)
+    await cluster.run_passes_until_idle()
+
+
+def test_node_of_the_failsafe_set_certifies_an_attempt_of_a_lost_node_once_its_promise_has_run_out(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_node(cluster)
+        state = await cluster.state()
+        assert (state.phase, state.attempt, state.node) == (Phase.RUNNING, 1, N2)
+        assert state.reason == "waiting for n2 to confirm that attempt 1 has ended, because its node n1 is gone"
+        attempts, promises = RecordedAttempts(), PromiseStub(remaining_s=3.0)
+        executor = make_executor(cluster, attempts, promises, node=N2)
+        await executor.run_pass(cluster.client)
+        assert promises.refused == {JOB: 1}, "the promise is not renewed any more"
+        assert not (await cluster.report()).dead
+        promises.left_s = 0.0
+        await executor.run_pass(cluster.client)
+        assert attempts.actions == [], "there is nothing to kill on this node"
+        report = await cluster.report()
+        assert report.dead and report.outcome is not None and report.outcome.ending is Ending.LOST
+        assert report.expired_on == N2
+        await cluster.run_passes_until_idle()
+        assert (await cluster.state()).attempt == 2
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_cancel_is_not_complete_before_the_promises_for_the_attempt_of_a_lost_node_have_run_out(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_node(cluster)
+        await set_desired(cluster.client, cluster.paths, JOB, Desired.CANCEL)
+        await cluster.run_passes_until_idle()
+        assert not (await cluster.state()).phase.final
+        promises = PromiseStub(remaining_s=3.0)
+        executor = make_executor(cluster, RecordedAttempts(), promises, node=N2)
+        await executor.run_pass(cluster.client)
+        promises.left_s = 0.0
+        await executor.run_pass(cluster.client)
+        await cluster.run_passes_until_idle()
+        assert (await cluster.state()).phase is Phase.CANCELLED
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_attempt_that_takes_its_lease_again_is_not_certified_and_keeps_its_promises(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_node(cluster)
+        promises = PromiseStub(remaining_s=3.0)
+        executor = make_executor(cluster, RecordedAttempts(), promises, node=N2)
+        await executor.run_pass(cluster.client)
+        assert promises.refused
+        lease, report = cluster.paths.job(JOB, "lease"), await cluster.client.get(cluster.paths.job(JOB, "report"))
+        await cluster.client.commit(
+            [Create(lease, b"", ephemeral=True), SetData(cluster.paths.job(JOB, "report"), report.data, report.stat.version)]
+        )
+        promises.left_s = 0.0
+        await executor.run_pass(cluster.client)
+        assert not (await cluster.report()).dead
+        assert promises.refused == {}
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_attempt_that_held_its_lease_again_after_the_order_gets_a_whole_promise_period(backend: Backend) -> None:
+    """The leader's margin was about the earlier loss: the runner may have lost the new lease a moment ago."""
+
+    async def scene(cluster: Cluster) -> None:
+        await lose_node(cluster)
+        path = cluster.paths.job(JOB, "report")
+        report = await cluster.client.get(path)
+        await cluster.client.commit([SetData(path, report.data, report.stat.version)])
+        promises = PromiseStub()
+        promises.period_s = 3600.0
+        executor = make_executor(cluster, RecordedAttempts(), promises, node=N2)
+        await executor.run_pass(cluster.client)
+        assert not (await cluster.report()).dead
+        assert promises.refused == {JOB: 1}
+        promises.period_s = 0.0
+        await executor.run_pass(cluster.client)
+        assert (await cluster.report()).dead
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_node_that_returns_kills_its_attempt_although_another_node_has_certified_the_death(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_node(cluster)
+        await make_executor(cluster, RecordedAttempts(), node=N2).run_pass(cluster.client)
+        assert (await cluster.report()).expired_on == N2
+        node = cluster.paths.node(N2)
+        await cluster.client.commit([Delete(node, (await cluster.client.get(node)).stat.version)])
+        await register_node(cluster.client, cluster.paths, N1, 1, ends_attempts=True)
+        await cluster.run_passes_until_idle()
+        assert ((await cluster.state()).attempt, (await cluster.state()).node) == (2, N1)
+        attempts = RecordedAttempts(FIRST)
+        await make_executor(cluster, attempts).run_pass(cluster.client)
+        assert attempts.actions == ["kill runner 1", "kill tree x", "start 2"]
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+def test_node_outside_of_the_failsafe_set_certifies_nothing(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await lose_node(cluster)
+        promises = PromiseStub()
+        znode = await cluster.client.get(cluster.paths.job(JOB, "report"))
+        other = encode(replace(await cluster.report(), failsafe=(N1, NodeId("n3"))))
+        await cluster.client.commit([SetData(cluster.paths.job(JOB, "report"), other, znode.stat.version)])
+        await make_executor(cluster, RecordedAttempts(), promises, node=N2).run_pass(cluster.client)
+        assert not (await cluster.report()).dead
+        assert promises.refused == {}
+
+    run_scene(backend, scene, ends_attempts=True)

@@ -17,6 +17,7 @@ from holdfast.zk.records.submission import submit
 from tests.contract.backends import Backend, open_session, wait_for
 from tests.contract.leader_scene import JOB, Cluster, LoopClock, SilentLog, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC, register_node
+from tests.harness.promise_stub import PromiseStub
 
 REASON = "attempt {attempt} could not be started on n1: No space left on device"
 
@@ -54,7 +55,7 @@ def make_executor(cluster: Cluster, attempts: Any) -> OrderExecutor:
         cluster.paths,
         NodeId("n1"),
         attempts=attempts,
-        promise_remaining_s=lambda _job, _attempt: 0.0,
+        promises=PromiseStub(),
         nonce=lambda: "nonce",
         wall=LoopClock().wall,
         log=SilentLog(),

@@ -25,6 +25,7 @@ from holdfast.zk.session.timing import SteadyContact
 from tests.contract.backends import Backend, open_session
 from tests.contract.leader_scene import JOB, Cluster, LoopClock, SilentLog, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC, connect_to_new_cluster
+from tests.harness.promise_stub import PromiseStub
 
 OTHER = JobId("j2")
 OTHER_SPEC = replace(SPEC, name="other")
@@ -219,7 +220,7 @@ async def write_every_record(cluster: Cluster) -> None:
         paths,
         NodeId("n1"),
         attempts=DeadRunner(AttemptId(JOB, Attempt(1), "x")),
-        promise_remaining_s=lambda *_: 0.0,
+        promises=PromiseStub(),
         nonce=lambda: "y",
         wall=lambda: 1.0,
         log=SilentLog(),

@@ -29,7 +29,7 @@ VIEW = JobView(
 SNAPSHOT = Snapshot(
     Epoch(7),
     {JOB: VIEW},
-    {N1: NodeView(N1, 4, ends_attempts=True), N2: NodeView(N2, 4, ends_attempts=True)},
+    {id: NodeView(id, 4, ends_attempts=True, certifies_expiry=True) for id in (N1, N2)},
     orders={N1: frozenset({JOB})},
     margin_s=MARGIN_S,
     undisturbed_since=BOOT - TIMEOUT_S,
@@ -77,6 +77,23 @@ def test_clock_decides_if_the_node_cannot_end_attempts() -> None:
 def test_clock_decides_if_the_node_is_gone() -> None:
     assert isinstance(decide(WITHOUT_N1), UpdateState)
     assert isinstance(decide(replace(WITHOUT_N1, nodes_gone_since={})), UpdateState), "this leader has never seen the node"
+
+
+def test_node_of_the_failsafe_set_is_asked_if_the_node_is_gone() -> None:
+    promised = replace(VIEW, report=replace(REPORT, failsafe=(N1, N2)))
+    command = decide(WITHOUT_N1, promised)
+    assert isinstance(command, EndAttempt)
+    assert (command.node, command.state.node) == (N2, N2)
+    assert command.reason == f"{WAITING.replace('for n1', 'for n2')}, because its node n1 is gone"
+    waiting = replace(promised, state=command.state)
+    ordered = replace(WITHOUT_N1, orders={N2: frozenset({JOB})})
+    assert decide(ordered, waiting) is None
+    old = {N2: NodeView(N2, 4, ends_attempts=True)}
+    assert isinstance(decide(replace(WITHOUT_N1, nodes=old), promised), UpdateState), "an earlier release cannot be asked"
+    certified = decide(ordered, replace(waiting, report=replace(REPORT, started=9_990.0, dead=True)))
+    assert isinstance(certified, UpdateState) and certified.state.lost_on == (N1,), "not the node that certified"
+    returned = decide(replace(SNAPSHOT, orders={N2: frozenset({JOB})}), waiting)
+    assert isinstance(returned, EndAttempt) and returned.node == N1, "the node is back and is asked itself"
 
 
 def test_node_must_be_gone_for_a_margin_because_its_agent_may_restart() -> None:

@@ -144,6 +144,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 draw(st.integers(1, 4)),
                 health=draw(st.sampled_from(["", "its disk is full"])),
                 ends_attempts=draw(st.booleans()),
+                certifies_expiry=draw(st.booleans()),
                 has_readable_record=draw(st.sampled_from([True, True, False])),
             )
             for id in present
@@ -300,12 +301,19 @@ def test_never_ends_an_attempt_that_may_still_be_alive(snapshot: Snapshot) -> No
 
 
 def _is_answerable(snapshot: Snapshot, job: JobView) -> bool:
-    """Return True if the node of the last attempt is registered and ends attempts on request, and no user forced a start."""
+    """Return True if a registered node can certify the death of the last attempt, and no user forced a start.
+
+    That is the node of the attempt, or if it is gone, a node of the failsafe set.
+    """
     report, state = job.report, job.state
     if not isinstance(report, Report) or not isinstance(state, JobState) or report.attempt != state.attempt:
         return False
     forced = job.force and job.desired_version > state.heard
-    return report.node in snapshot.nodes and snapshot.nodes[report.node].ends_attempts and not forced
+    if report.node in snapshot.nodes:
+        answers = snapshot.nodes[report.node].ends_attempts
+    else:
+        answers = any(id in report.failsafe and node.certifies_expiry for id, node in snapshot.nodes.items())
+    return answers and not forced
 
 
 @many_examples
@@ -315,9 +323,13 @@ def test_only_a_registered_node_that_can_end_attempts_is_asked_and_only_without_
         if isinstance(command, EndAttempt):
             job = snapshot.jobs[command.job]
             assert job.lease is None
-            assert snapshot.nodes[command.node].ends_attempts
             assert isinstance(job.report, Report) and not job.report.dead
-            assert (job.report.node, job.report.attempt) == (command.node, command.state.attempt)
+            assert job.report.attempt == command.state.attempt
+            node = snapshot.nodes[command.node]
+            if job.report.node in snapshot.nodes:
+                assert command.node == job.report.node and node.ends_attempts
+            else:
+                assert command.node in job.report.failsafe and node.certifies_expiry
             assert isinstance(job.state, JobState)
             assert (command.state.phase, command.state.node) == (job.state.phase, command.node)
 

@@ -82,6 +82,7 @@ async def _run(
                 version=__version__,
                 newest_schema=components.attempts.newest_schema(),
                 ends_attempts=True,
+                certifies_expiry=True,
                 isolation=SCAN if isolation_problem else NAMESPACE,
                 isolation_problem=isolation_problem,
             ),

@@ -218,7 +218,13 @@ def _node_view(node: NodeId, znode: Znode) -> NodeView:
         return NodeView(node, slots=0, has_readable_record=False, ends_attempts=True)
     except MalformedRecord:
         return NodeView(node, slots=0, has_readable_record=False)
-    return NodeView(node, record.slots, health=record.health, ends_attempts=record.ends_attempts)
+    return NodeView(
+        node,
+        record.slots,
+        health=record.health,
+        ends_attempts=record.ends_attempts,
+        certifies_expiry=record.certifies_expiry,
+    )
 
 
 def _may_have_run(previous: JobObservation, current: JobObservation) -> bool:

@@ -73,10 +73,18 @@ class TransactionBuilder:
         ]
 
     def _end_attempt(self, observation: JobObservation, node: NodeId, state: JobState) -> list[Operation]:
+        report = observation.znode("report")
+        order = Order(
+            observation.id,
+            state.attempt,
+            end=True,
+            event=state.events[-1].number,
+            report=report.stat.version if report is not None else None,
+        )
         return [
             *self._checks(observation),
             self._write_state(observation, state),
-            *self._replace_order(node, Order(observation.id, state.attempt, end=True, event=state.events[-1].number)),
+            *self._replace_order(node, order),
         ]
 
     def _replace_order(self, node: NodeId, order: Order) -> list[Operation]:

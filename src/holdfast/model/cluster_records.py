@@ -26,6 +26,8 @@ class NodeRecord:
     """Reason why the node cannot start attempts, as a sentence without its subject; empty if it can."""
     ends_attempts: bool = False
     """True if the node ends an attempt and certifies its death when the leader orders it. Earlier releases do not."""
+    certifies_expiry: bool = False
+    """True if the node ends an attempt of another node by letting its failsafe promise run out. Earlier releases do not."""
     isolation: str = ""
     """Isolation level of new attempts on the node (`namespace` or `scan`); empty for nodes of earlier releases."""
     isolation_problem: str = ""

@@ -194,6 +194,9 @@ class Report:
     outcome: Outcome | None = None
     dead: bool = False
     """Death certificate: every process of this attempt is gone."""
+    expired_on: NodeId | None = None
+    """Node that certified the death because its failsafe promise had run out. Without it, the attempt's node has killed the
+    processes or seen them end."""
     version: int = FIRST_VERSION
     """Version of the spec that the attempt runs."""
     proven: bool = False
@@ -302,3 +305,5 @@ class Order:
     """End the attempt and certify its death. A node of an earlier release ignores this order, because the attempt has run."""
     event: int = 0
     """Number of the event in which the leader ordered the end. The order has no effect after a later event of the job."""
+    report: int | None = None
+    """Version of the report that the leader decided from, for an order to end an attempt."""

@@ -6,6 +6,8 @@ that has already run. It delays an order for an attempt that it has promised not
 After a runner's death the node kills all processes of the driver, certifies the death in the report, and closes the runner's
 session. So the next attempt never overlaps the dead one, and need not wait until the session expires. The node also kills the
 runner if the leader orders it to end an attempt, and for each older attempt of a job before it starts the next one.
+
+An order to end an attempt of another node means that the other node is gone (see `node.expiry_certificate`).
 """
 
 import asyncio
@@ -21,6 +23,7 @@ from holdfast.model.job import Ending, JobState, Order, Outcome, Report
 from holdfast.model.phase import Phase
 from holdfast.model.versions import Versions
 from holdfast.node.attempts import AttemptId, SpawnFailed
+from holdfast.node.expiry_certificate import ExpiryCertifier, LocalPromises
 from holdfast.zk.records.announced_schemas import read_schema_for_writing
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import ANY_PATH, Check, Client, Committed, ConnectionState, NoNode, SetData, Znode
@@ -42,9 +45,6 @@ class AttemptOperations(Protocol):
 RETRY_S = 1.0
 """Delay before the same attempt is started again; doubles with each start."""
 
-RemainingS = Callable[[JobId, Attempt], float]
-"""Return the seconds until an attempt may be started."""
-
 
 class OrderExecutor:
     def __init__(
@@ -53,7 +53,7 @@ class OrderExecutor:
         node: NodeId,
         *,
         attempts: AttemptOperations,
-        promise_remaining_s: RemainingS,
+        promises: LocalPromises,
         nonce: Callable[[], str],
         wall: Callable[[], float],
         log: Log,
@@ -61,7 +61,8 @@ class OrderExecutor:
         self._paths = paths
         self._node = node
         self._attempts = attempts
-        self._promise_remaining_s = promise_remaining_s
+        self._promises = promises
+        self._expiry = ExpiryCertifier(paths, node, promises, log)
         self._nonce = nonce
         self._wall = wall
         self._log = log
@@ -110,6 +111,7 @@ class OrderExecutor:
         self._orders_changed = False
         # Check every order again: an order for a new attempt replaces the old one under the same name.
         self._orders = {JobId(job): True for job in jobs}
+        self._expiry.forget_except(self._orders)
         self._starts = {attempt: start for attempt, start in self._starts.items() if attempt[0] in self._orders}
         self._logged_problems = {
             subject: problem
@@ -132,9 +134,11 @@ class OrderExecutor:
             return await self._start_if_allowed(client, order, state, report)
         last = _decode_report(report)
         is_current = bool(state.events) and state.events[-1].number == order.event
-        if is_current and last is not None and last.attempt == order.attempt:
-            return await self._end_attempt(client, job, last)
-        return False
+        if not is_current or last is None or last.attempt != order.attempt:
+            return False
+        if last.node != self._node:
+            return await self._expiry.certify(client, order)
+        return await self._end_attempt(client, job, last)
 
     async def _start_if_allowed(self, client: Client, order: Order, state: JobState, report: Znode) -> bool:
         job, attempt, last = order.job, order.attempt, _decode_report(report)
@@ -144,7 +148,7 @@ class OrderExecutor:
             return True  # its runner has not taken the lease yet, or is dead and not yet certified
         # A promise protects a previous attempt that may be alive. The report was read after the state, so it is about that one.
         may_be_alive = last is not None and not last.dead
-        if may_be_alive and (remaining_s := self._promise_remaining_s(job, attempt)) > 0:
+        if may_be_alive and (remaining_s := self._promises.remaining_s(job, attempt)) > 0:
             self._log.info("order waits", job=job, attempt=attempt, promised_s=round(remaining_s, 1))
             return True
         try:
@@ -214,8 +218,10 @@ class OrderExecutor:
 
     async def _end_older_attempts(self, client: Client, job: JobId, attempt: Attempt, report: Report | None) -> bool:
         """End the older attempts of the job that this node still has. Return False if one of them may be alive."""
-        # The runner of a certified attempt has nothing left to do but to exit.
-        certified = AttemptId(job, report.attempt, report.nonce) if report is not None and report.dead else None
+        # The runner of an attempt that this node has certified has nothing left to do but to exit. A certificate of another
+        # node says nothing about processes that nothing supervises any more.
+        is_certified = report is not None and report.dead and report.expired_on is None
+        certified = AttemptId(job, report.attempt, report.nonce) if report is not None and is_certified else None
         older = [
             each for each in self._attempts.list_open() if each.job == job and each.attempt < attempt and each != certified
         ]
@@ -282,7 +288,7 @@ class OrderExecutor:
         if report is None or (report.attempt, report.nonce) != (attempt_id.attempt, attempt_id.nonce):
             return False
         if report.dead:
-            # Certified earlier, possibly by an agent that died before it closed the session.
+            # Certified earlier: by another node, or by an agent that died before it closed the session.
             return await client.exists(self._paths.job(attempt_id.job, "lease")) is not None
         outcome = report.outcome or self._attempts.read_outcome(attempt_id) or Outcome(Ending.LOST, "its runner was killed")
         certificate = replace(report, outcome=outcome, dead=True)

@@ -94,7 +94,7 @@ class NodeComponents:
             self._paths,
             self._settings.node,
             attempts=self.attempts,
-            promise_remaining_s=self.promises.remaining_s,
+            promises=self.promises,
             nonce=lambda: secrets.token_hex(16),
             wall=self._clock.wall,
             log=self._log,

@@ -82,7 +82,7 @@ class EndedAttempt:
             return self._lease_is_gone_for(self.snapshot.start_s if may_start else self.snapshot.margin_s)
         if not self._lease_is_gone_for(self.snapshot.margin_s):
             return False
-        return self._is_forced or (not self._can_ask_node and self._is_dead_by_clock())
+        return self._is_forced or (self._find_certifier() is None and self._is_dead_by_clock())
 
     def _lease_is_gone_for(self, duration_s: float) -> bool:
         since = self.changer.job.lease_gone_since
@@ -93,11 +93,27 @@ class EndedAttempt:
         """True if a user has asserted, after the attempt began, that it is dead."""
         return self.changer.job.force and self.changer.job.desired_version > self.state.heard
 
-    @property
-    def _can_ask_node(self) -> bool:
-        """True if the attempt's node is registered, and ends attempts on request."""
-        node = self.snapshot.nodes.get(self._report.node) if self._report is not None else None
-        return node is not None and node.ends_attempts
+    def _find_certifier(self) -> NodeId | None:
+        """Return the node that can certify the death, or None if only the clock can decide.
+
+        It is the node of the attempt if that node is registered. If it is gone, any node of the failsafe set can certify that
+        its promise has run out. The attempt may be alive without a lease only as long as all of them renew their promises.
+        """
+        report = self._report
+        if report is None:
+            return None
+        if (own := self.snapshot.nodes.get(report.node)) is not None:
+            return own.id if own.ends_attempts else None
+        if not self._is_dead_by_clock():
+            return None
+        # The node that has the order already comes first.
+        candidates = sorted(report.failsafe, key=lambda node: (node != self.state.node, node))
+        return next((node for node in candidates if self._certifies_expiry(node)), None)
+
+    def _certifies_expiry(self, id: NodeId) -> bool:
+        """Return True if the node is registered. A node of an earlier release would certify the death at once."""
+        node = self.snapshot.nodes.get(id)
+        return node is not None and node.certifies_expiry
 
     def _is_dead_by_clock(self) -> bool:
         """Return True if the missing lease proves the death of the attempt, by the leader's clock.
@@ -105,7 +121,7 @@ class EndedAttempt:
         A node of an earlier release cannot be asked. Another node must have been gone for a margin, because its agent may only
         be restarting. After a disturbance of the leader's own contact, nodes and runners get a session timeout to return.
         """
-        node, boot = self._report.node if self._report is not None else self.state.node, self.changer.now.boot
+        node, boot = self._node, self.changer.now.boot
         if node is None or node in self.snapshot.nodes:
             return True
         gone_since = self.snapshot.nodes_gone_since.get(node, float("-inf"))
@@ -114,31 +130,36 @@ class EndedAttempt:
 
     def _order_end(self) -> Command | None:
         """Return the order to end the attempt, once its lease has been missing for a margin and unless the order exists."""
-        report, job = self._report, self.changer.job
-        if report is None or not self._can_ask_node or not self._lease_is_gone_for(self.snapshot.margin_s):
+        report, job, certifier = self._report, self.changer.job, self._find_certifier()
+        if report is None or certifier is None or not self._lease_is_gone_for(self.snapshot.margin_s):
             return None
-        reason = f"waiting for {report.node} to confirm that attempt {report.attempt} has ended"
-        if self.state.reason == reason and job.id in self.snapshot.orders.get(report.node, ()):
+        reason = f"waiting for {certifier} to confirm that attempt {report.attempt} has ended"
+        if certifier != report.node:
+            reason += f", because its node {report.node} is gone"
+        if self.state.reason == reason and job.id in self.snapshot.orders.get(certifier, ()):
             return None
         state = self.state.transition_to(
-            self.state.phase, reason, wall=self.changer.now.wall, epoch=self.changer.epoch, node=report.node
+            self.state.phase, reason, wall=self.changer.now.wall, epoch=self.changer.epoch, node=certifier
         )
-        return EndAttempt(job.id, report.node, state)
+        return EndAttempt(job.id, certifier, state)
 
     def _loss(self) -> Outcome:
-        node = f"on {self.state.node}" if self.state.node is not None else "on an unknown node"
+        node = f"on {self._node}" if self._node is not None else "on an unknown node"
         if self._report is None:
             return Outcome(Ending.LOST, f"attempt {self.state.attempt} {node} never started")
         return Outcome(
             Ending.LOST, f"attempt {self.state.attempt} {node} was lost: its lease is gone and it reported no outcome"
         )
 
-    @staticmethod
-    def _lost_on(state: JobState) -> tuple[NodeId, ...]:
+    @property
+    def _node(self) -> NodeId | None:
+        """Node of the attempt. While a leader waits for a certificate, the state names the node that certifies."""
+        return self._report.node if self._report is not None else self.state.node
+
+    def _lost_on(self) -> tuple[NodeId, ...]:
         """Return the nodes of the recent losses with the node of this one, without repetitions."""
-        if state.node is None:
-            return state.lost_on
-        return (*(node for node in state.lost_on if node != state.node), state.node)[-LOST_ON_MAX:]
+        before, node = self.state.lost_on, self._node
+        return before if node is None else (*(each for each in before if each != node), node)[-LOST_ON_MAX:]
 
     def _stop_or_finish(self, state: JobState, outcome: Outcome) -> Command | None:
         if outcome.ending is Ending.FINISHED:
@@ -203,7 +224,7 @@ class EndedAttempt:
         wall, report = self.changer.now.wall, self._report
         was_stable = report is not None and wall - report.started >= STABLE_RUN_S
         losses = 1 if was_stable else state.losses + 1
-        state = replace(self._remember(state, outcome), lost_on=() if was_stable else self._lost_on(state))
+        state = replace(self._remember(state, outcome), lost_on=() if was_stable else self._lost_on())
         if losses <= LOSSES_WITHOUT_DELAY:
             return self.changer.change(state, Phase.PENDING, outcome.reason, losses=losses)
         delay_s = min(2.0 ** min(losses - LOSSES_WITHOUT_DELAY - 1, 16), LOSS_DELAY_S_MAX)

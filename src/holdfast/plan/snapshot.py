@@ -67,6 +67,8 @@ class NodeView:
     """Reason why the node cannot start attempts; empty if it can."""
     ends_attempts: bool = False
     """True if the node ends an attempt and certifies its death on request."""
+    certifies_expiry: bool = False
+    """True if the node ends an attempt of another node by letting its failsafe promise run out."""
     has_readable_record: bool = True
     """False for a node whose record this leader cannot read. The node is registered, but gets no new attempts."""
 

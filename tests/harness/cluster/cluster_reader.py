@@ -6,13 +6,15 @@ Polling with a new process each time would keep a core busy. Tests make their fi
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from holdfast.client.connection.retry import RetryingSession
 from holdfast.client.connection.target import Target
 from holdfast.client.jobs.job_json import job_as_json
 from holdfast.errors import Unavailable
+from holdfast.model.identifiers import JobId
+from holdfast.zk.records.batch_reads import read_znodes
 from holdfast.zk.records.cluster_view import ClusterView, read_cluster
 from holdfast.zk.records.job_reader import read_jobs
 from holdfast.zk.session.client import Client
@@ -49,6 +51,16 @@ class ClusterReader:
 
     def cluster(self) -> ClusterView:
         return self._query(lambda client: read_cluster(client, self._target.paths))
+
+    def lease_versions(self, jobs: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Return (zxid of the creation, version) of the lease of each of these jobs that has one."""
+        ids = [JobId(job) for job in jobs]
+        leases = self._query(lambda client: read_znodes(client, [self._target.paths.job(id, "lease") for id in ids]))
+        return {
+            id: (lease.stat.created_zxid, lease.stat.version)
+            for id, lease in zip(ids, leases, strict=True)
+            if lease is not None
+        }
 
     def _query(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
         future = asyncio.run_coroutine_threadsafe(self._conversation.call(request), self._loop)

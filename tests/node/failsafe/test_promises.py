@@ -55,6 +55,22 @@ def test_promise_delays_later_attempts_only(tmp_path: Path) -> None:
     assert promises.remaining_s(JOB, Attempt(2)) == 0
 
 
+def test_refused_promise_is_not_renewed_but_lasts_to_its_end(tmp_path: Path) -> None:
+    clock = Clock()
+    promises = load_promises(tmp_path, clock)
+    grant(promises, 1, 10.0)
+    promises.refuse(JOB, Attempt(1))
+    clock.now += 4
+    with pytest.raises(Conflict, match="ordered the end of attempt 1"):
+        grant(promises, 1, 10.0)
+    refused = asyncio.run(promises.grant_all({JOB: Attempt(1), JobId("j2"): Attempt(1)}, 10.0))
+    assert list(refused) == [JOB]
+    assert promises.remaining_s(JOB, Attempt(2)) == 6
+    grant(promises, 2, 10.0)
+    promises.allow_except([])
+    grant(promises, 1, 10.0)
+
+
 def test_promise_survives_a_restart_of_the_agent(tmp_path: Path) -> None:
     clock = Clock()
     promises = load_promises(tmp_path, clock)

@@ -10,7 +10,7 @@ from tests.sim.jobs.cluster.drivers import Behaviour, Driver, DriverEnd
 from tests.sim.jobs.cluster.job_node import JobNode
 from tests.sim.jobs.faults.malformed_znodes import ZnodeCorruption
 from tests.sim.jobs.faults.newer_schema import NewerSchemaRecords
-from tests.sim.jobs.faults.targeted_faults import ATTEMPT_ASSIGNED
+from tests.sim.jobs.faults.targeted_faults import ATTEMPT_ASSIGNED, LEASE_TAKEN
 from tests.sim.jobs.scenario_run import FAULTS_UNTIL_S, ScenarioRun
 from tests.sim.leadership.agent_node import TICK_S, TIMEOUT_S, TIMING
 from tests.sim.zk.znode_tree import Node
@@ -21,6 +21,9 @@ AGENT_RESTART_S_MAX = 2.0
 MACHINE_LOSS_RESTART_S_MAX = TIMEOUT_S + 2 * TICK_S + TIMING.margin_s + 3.0
 DESIRED_REACHED_BY_S = 26.0
 """Time by which each desired state set before 14 s must be reached; allows for graceful stops and a second fault."""
+CUT_NODE_ENDED_S_MAX = 2 * TIMEOUT_S + 2 * TIMING.margin_s + 10.0
+"""Maximum time from the cut, or from a later request, to the end of a job whose node is cut off: the session and the promise of
+another node run out one after the other, and the agent of that node may restart in between."""
 ISOLATION_S_MAX = TIMEOUT_S + TIMING.heartbeat_s + TIMING.kill_s + 0.5
 """Maximum time from total isolation of all nodes to the death of the last driver."""
 
@@ -374,6 +377,42 @@ def stopped_supervision_and_agent(run: ScenarioRun) -> None:
     run.run_one_script([run.faults.stop_supervision_and_agent])
 
 
+def cut_node_cancelled(run: ScenarioRun) -> None:
+    """Cut one node off from ZooKeeper only, and cancel or stop its job: the job ends in time, and only after its driver."""
+    driver = run.run_until_healthy(count=1)[0]
+    run.world.run_for(run.random.uniform(0.0, 4.0))
+    name, job = driver.machine.name, driver.job
+    run.world.zk.network.cut(name)
+    request_s = run.random.uniform(0.0, 20.0)
+    if run.random.random() < 0.5:
+        # The node returns while another node waits for its promise to run out. The leader may see the new lease late.
+        returns_s = TIMEOUT_S + TIMING.margin_s + run.random.uniform(1.0, 10.0)
+        request_s += returns_s if run.random.random() < 0.5 else 0.0
+        run.faults.fault_names.append("cut node returns")
+        run.world.schedule_at(run.world.now_s + returns_s, run.world.zk.network.heal, name)
+        if run.random.random() < 0.7:
+            run.world.zk.hook_after(LEASE_TAKEN, lambda _: _suspend_leader(run))
+    elif run.random.random() < 0.3:
+        run.faults.fault_names.append("agent crashed while it waits")
+        node = run.random.choice([each for each in run.nodes if each.name != name])
+        run.world.schedule_at(run.world.now_s + TIMEOUT_S + TIMING.margin_s + run.random.uniform(1.0, 8.0), node.crash)
+    desired, phase = run.random.choice([(Desired.CANCEL, "CANCELLED"), (Desired.STOP, "PARKED")])
+    run.users.set_desired(run.world.now_s + request_s, job, desired, repeat=True)
+    run.world.run_until(
+        lambda: run.oracles.job_record(job).phase == phase,
+        within_s=request_s + CUT_NODE_ENDED_S_MAX,
+        what=f"{phase} of {job}, whose node is cut off from ZooKeeper",
+    )
+    for alive in run.environment.drivers.list_alive(job):
+        run.oracles.report_violation(f"{alive} is alive, but the job is {phase}")
+
+
+def _suspend_leader(run: ScenarioRun) -> None:
+    if (leader := run.faults.leader()) is not None:
+        run.faults.fault_names.append("leader suspended when the lease was taken again")
+        run.faults.suspend_agent_for(leader, run.random.uniform(6.0, 12.0), hang=False)
+
+
 def _choose_victim(run: ScenarioRun, before: list[Driver]) -> JobId:
     """Return a running job, or a job that was cancelled or has finished and must not start again."""
     victim = run.random.choice(before).job
@@ -411,6 +450,7 @@ SCENARIOS: dict[str, Callable[[ScenarioRun], None]] = {
     "stopped": stopped_supervision,
     "stopped agent": stopped_supervision_and_agent,
     "schedule": scheduled_jobs,
+    "cut node": cut_node_cancelled,
 }
 SCHEDULE_SEEDS_FROM = 1_000_000
 """Seeds from here on are of the scenario `schedule`. It is not in the rotation, so that the other seeds stay as they are."""
@@ -425,5 +465,5 @@ def _rotate(rare_scenario: str) -> tuple[str, ...]:
     )
 
 
-SCENARIO_ROTATION = (*_rotate("stopped"), *_rotate("older copy"), *_rotate("handover"), *_rotate("stopped agent"))
+SCENARIO_ROTATION = (*_rotate("stopped"), *_rotate("older copy"), *_rotate("cut node"), *_rotate("stopped agent"))
 """Scenario names, assigned to the seeds in turn."""

@@ -36,7 +36,9 @@ from tests.sim.jobs.broken.leaders import (
 )
 from tests.sim.jobs.broken.nodes import (
     CertifiesBeforeKill,
+    CertifiesDespiteLease,
     CertifiesWithoutKillingRunner,
+    CertifiesWithoutWaiting,
     ClosesSessionFirst,
     ExecutesAnyOrder,
     KillsOnlyDriver,
@@ -45,6 +47,7 @@ from tests.sim.jobs.broken.nodes import (
     OrdersBeforeRecognition,
     PipeEndIsDeath,
     PromiseCountedFromReply,
+    RenewsOrderedPromises,
     RunsAttemptAgain,
     VerifiesOncePerSession,
 )
@@ -212,7 +215,7 @@ VARIANTS = {
     ),
     "margin continued by new leader": Variant(
         "Rule 5: a new leader begins the margin again.",
-        "TransactionRules._check_previous_attempt_dead",
+        "TransactionRules._check_certifier",
         Components(leader=leader_with_observer(NewLeaderContinuesMargin), observer=NewLeaderContinuesMargin),
         scenarios=("leader",),
     ),
@@ -239,6 +242,24 @@ VARIANTS = {
         "invariant 1, JobOracles._check_overlap",
         Components(order_executor=LeavesOlderAttempts),
         scenarios=("stopped agent",),
+    ),
+    "certified while promised": Variant(
+        "Rule 5: a node certifies an attempt of another node after its own promise has run out.",
+        "TransactionRules._check_expiry",
+        Components(order_executor=CertifiesWithoutWaiting),
+        scenarios=("cut node", "failsafe"),
+    ),
+    "certified despite lease": Variant(
+        "Rule 5: a node certifies an attempt of another node only if the attempt has no lease and its report is unchanged.",
+        "TransactionRules._check_expiry",
+        Components(order_executor=CertifiesDespiteLease),
+        scenarios=("cut node",),
+    ),
+    "promise renewed for ordered end": Variant(
+        "A node that is ordered to end an attempt of another node does not renew its promise.",
+        "ScenarioRun.execute",
+        Components(promises=RenewsOrderedPromises),
+        scenarios=("cut node",),
     ),
     # Rule 6: outcomes in the checkpoint
     "checkpoint outcomes not read": Variant(
@@ -380,13 +401,13 @@ VARIANTS = {
     # Failsafe promises
     "promise not synced to disk": Variant(
         "A promise is synced to disk before it is answered.",
-        "JobOracles._check_lease_or_promises",
+        "TransactionRules._check_report",
         Components(promises_fsync=False),
         scenarios=("failsafe",),
     ),
     "no wait after reboot": Variant(
-        "After a reboot, a node waits one promise period before it starts an attempt.",
-        "invariant 1, JobOracles._check_overlap",
+        "After a reboot, a node waits one promise period before it starts an attempt, or certifies one of another node.",
+        "TransactionRules._check_report",
         Components(promises=NoWaitAfterReboot),
         scenarios=("failsafe",),
     ),

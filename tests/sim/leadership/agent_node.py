@@ -81,7 +81,12 @@ class SimNode:
             NodeSettings(
                 node=NodeId(self.name),
                 record=NodeRecord(
-                    slots=self.slots, address=self.address, version="sim", newest_schema=SCHEMA, ends_attempts=True
+                    slots=self.slots,
+                    address=self.address,
+                    version="sim",
+                    newest_schema=SCHEMA,
+                    ends_attempts=True,
+                    certifies_expiry=True,
                 ),
                 paths=PATHS,
                 timing=self.timing,

@@ -5,12 +5,13 @@ the node does not know what it promised, so it starts no attempt for one full pe
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, Refused
 from holdfast.model.identifiers import Attempt, JobId
+from holdfast.model.job import NO_ATTEMPT
 from holdfast.node.failsafe.journal import Journal
 from holdfast.node.failsafe.journal_format import (
     DamagedJournal,
@@ -50,6 +51,8 @@ class FailsafePromises:
         self._promises: dict[JobId, Promise] = {}
         self._no_start_before = float("-inf")
         self._period_s_max = period_s
+        self._refused: dict[JobId, Attempt] = {}
+        """Attempts whose promises are not renewed, because the leader waits for their end."""
         self._load()
 
     def _load(self) -> None:
@@ -110,6 +113,8 @@ class FailsafePromises:
         """Raise Conflict or Refused if the promise cannot be made. `added` more jobs are about to get their first promise."""
         if (newest := self._newest_started(job)) > attempt:
             raise Conflict(f"attempt {newest} was already started on this node")
+        if self._refused.get(job, NO_ATTEMPT) >= attempt:
+            raise Conflict(f"the leader has ordered the end of attempt {self._refused[job]}")
         if job not in self._promises and len(self._promises) + added >= JOBS_MAX:
             self._forget_expired()
             if len(self._promises) + added >= JOBS_MAX:
@@ -151,6 +156,19 @@ class FailsafePromises:
             with contextlib.suppress(OSError):
                 self._legacy_file.unlink(missing_ok=True)
             self._legacy_file = None
+
+    @property
+    def period_s(self) -> float:
+        """Return the longest time for which this node may have promised."""
+        return self._period_s_max
+
+    def refuse(self, job: JobId, attempt: Attempt) -> None:
+        """Renew no promise for this attempt of the job or an earlier one, until `allow_except` is called without the job."""
+        self._refused[job] = attempt
+
+    def allow_except(self, jobs: Collection[JobId]) -> None:
+        """Renew promises again, except for these jobs."""
+        self._refused = {job: attempt for job, attempt in self._refused.items() if job in jobs}
 
     def remaining_s(self, job: JobId, attempt: Attempt) -> float:
         """Return the time until this attempt may be started, 0 if it may be started now."""

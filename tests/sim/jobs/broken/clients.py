@@ -15,6 +15,7 @@ from holdfast.zk.session.client import (
     Operation,
     Rejected,
     SetData,
+    Stat,
     WakeCallback,
     Znode,
 )
@@ -70,6 +71,13 @@ class HidesReports(SkipsChecks):
         stat = await self.inner.exists(path.replace("/report", "/lease"))
         session = self.inner.session
         return stat is not None and session is not None and stat.ephemeral_owner == session.id
+
+
+class HidesLeases(ClientWrapper):
+    """Client for which no lease exists."""
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        return None if path.endswith("/lease") else await self.inner.exists(path, watch=watch)
 
 
 class AnyVersion(int):

@@ -1,10 +1,13 @@
 """Order executors, attempt operations and promises of nodes that break one rule each."""
 
+from typing import Any
+
 from holdfast.model.codec import decode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import INITIAL_VERSIONS, Order, Report
 from holdfast.node.agent import Agent
 from holdfast.node.attempts import AttemptId
+from holdfast.node.expiry_certificate import ExpiryCertifier
 from holdfast.node.failsafe.exchange import Answers, PromiseExchange
 from holdfast.node.failsafe.promises import FailsafePromises
 from holdfast.node.membership import Membership
@@ -12,9 +15,7 @@ from holdfast.node.order_executor import OrderExecutor
 from holdfast.zk.session.client import Client, NoNode, Znode
 from holdfast.zk.session.client import ConnectionState as Connection
 from holdfast.zk.session.verified_client import VerifiedClient
-from tests.sim.jobs.broken.clients import (
-    HidesReports,
-)
+from tests.sim.jobs.broken.clients import HidesLeases, HidesReports
 from tests.sim.jobs.cluster.driver_execution import kill_and_wait
 from tests.sim.jobs.cluster.node_attempts import SimAttemptOperations
 from tests.sim.leadership.agent_node import PATHS
@@ -98,6 +99,43 @@ class CertifiesWithoutKillingRunner(OrderExecutor):
     async def _kill_and_certify(self, client: Client, attempt_id: AttemptId) -> None:
         await self._write_certificate(client, attempt_id)
         self._attempts.mark_closed(attempt_id)
+
+
+class CertifiesWithoutWaiting(OrderExecutor):
+    """Order executor that certifies an attempt of another node while its own promise is in force."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._expiry = _CertifierWithoutWait(self._paths, self._node, self._promises, self._log)
+
+
+class _CertifierWithoutWait(ExpiryCertifier):
+    def _stop_renewing(self, order: Order, report_version: int) -> float:
+        super()._stop_renewing(order, report_version)
+        return 0.0
+
+
+class CertifiesDespiteLease(OrderExecutor):
+    """Order executor that certifies an attempt of another node although its runner has taken the lease again."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._expiry = _CertifierWithoutLease(self._paths, self._node, self._promises, self._log)
+
+
+class _CertifierWithoutLease(ExpiryCertifier):
+    async def certify(self, client: Client, order: Order) -> bool:
+        return await super().certify(HidesLeases(client), order)
+
+    def _stop_renewing(self, order: Order, report_version: int) -> float:
+        super()._stop_renewing(order, report_version)
+        return self._promises.remaining_s(order.job, Attempt(order.attempt + 1))
+
+
+class RenewsOrderedPromises(FailsafePromises):
+    """Promises that are renewed for an attempt that the leader has ordered to end."""
+
+    def refuse(self, job: JobId, attempt: Attempt) -> None: ...
 
 
 class PipeEndIsDeath(SimAttemptOperations):

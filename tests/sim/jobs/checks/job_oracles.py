@@ -24,6 +24,7 @@ ORPHANED_S_MAX = 2.5
 RUNNERS_MAX = 8
 """Maximum number of runners for one attempt. A node may retry, but not in a tight loop."""
 CANCELLED_S_MAX = TIMEOUT_S
+CLOCK_ERROR_S = 1e-6
 
 
 class JobOracles(LeadershipOracles):
@@ -188,6 +189,20 @@ class JobOracles(LeadershipOracles):
         elif supervisors:
             self._unsupervised.add(driver)
         return driver in self._unsupervised
+
+    def may_outlive_deadline(self, driver: Driver) -> bool:
+        """Return True if no simulated process can kill the driver at its deadline."""
+        return driver.machine.paused or self._in_wake_grace(driver) or self._is_unsupervised(driver)
+
+    def has_unexpired_promise(self, name: str, job: JobId) -> bool:
+        """Return True if the node has promised for the job since its last boot, and the promise is in force."""
+        machine = self._machines[name]
+        try:
+            journal = decode_journal(machine.disk.promises.read_bytes())
+        except FileNotFoundError:
+            return False
+        promise = journal.promises.get(job) if journal.boot == machine.boot else None
+        return promise is not None and promise.until > machine.clock.boottime() + CLOCK_ERROR_S
 
     def _has_promised(self, name: str, driver: Driver) -> bool:
         machine = self._machines[name]

@@ -118,6 +118,22 @@ class TransactionRules:
         self._check_failure_count(before, after)
         if (attempt := after.state["attempt"]) > after.attempt:
             self._report_violation(f"the state of {after.id} names attempt {attempt}, but the newest is {after.attempt}")
+        self._check_certifier(before, after)
+
+    def _check_certifier(self, before: JobRecord, after: JobRecord) -> None:
+        """Rule 5: a node of the failsafe set is asked to end an attempt after its lease has been gone for one margin."""
+        state, report = after.state, before.report
+        assert state is not None
+        is_asked = state["phase"] in ("STARTING", "RUNNING", "STOPPING") and report is not None
+        if not is_asked or report is None or report["dead"] or report["attempt"] != state["attempt"]:
+            return
+        if before.lease_session or state["node"] == report["node"] or after.tampered:
+            return
+        self._check_margin(before, f"{state['node']} was asked to end attempt {state['attempt']} of {after.id}")
+        if state["node"] not in report["failsafe"]:
+            self._report_violation(
+                f"{state['node']} was asked to end attempt {state['attempt']} of {after.id}, outside its failsafe set"
+            )
 
     def _check_quarantine(self, before: JobRecord, after: JobRecord) -> None:
         """Rule 8: a job with an unreadable state is quarantined, unless a live lease tells its state."""
@@ -222,12 +238,7 @@ class TransactionRules:
         report = before.report
         if report is None or report["dead"]:
             return
-        since_s = max(before.lease_gone_s, self._epoch_taken_s())
-        waited_s = self._world.now_s - since_s
-        if waited_s < LEADER_TIMING.margin_s - CLOCK_ERROR_S:
-            self._report_violation(
-                f"attempt {number} of {before.id} was assigned only {waited_s:.2f} s after the last lease was gone"
-            )
+        self._check_margin(before, f"attempt {number} of {before.id} was assigned")
         registered_s = self._registered_s.get(report["node"], float("inf"))
         if registered_s < before.lease_gone_s and not before.force:
             self._report_violation(
@@ -237,6 +248,12 @@ class TransactionRules:
             self._report_violation(
                 f"attempt {number} of {before.id} was assigned to {node}, outside the failsafe set {report['failsafe']}"
             )
+
+    def _check_margin(self, before: JobRecord, action: str) -> None:
+        """Check that the lease has been gone for one margin. A new leader begins the margin again."""
+        waited_s = self._world.now_s - max(before.lease_gone_s, self._epoch_taken_s())
+        if waited_s < LEADER_TIMING.margin_s - CLOCK_ERROR_S:
+            self._report_violation(f"{action} only {waited_s:.2f} s after the last lease was gone")
 
     def _epoch_taken_s(self) -> float:
         if self._oracles.epoch != self._epoch:
@@ -304,9 +321,29 @@ class TransactionRules:
                 f"the report of {after.id} went from attempt {before.report['attempt']} to {report['attempt']}"
             )
         if report["dead"]:
+            certifier = report.get("expired_on")
+            if certifier is not None:
+                self._check_expiry(before, after, commit)
             for driver in self._drivers.list_alive(after.id):
-                if driver.nonce == report["nonce"]:
+                # Without supervision, a simulated driver outlives its deadline. A real one has a timer in the kernel.
+                is_exempt = certifier is not None and self._oracles.may_outlive_deadline(driver)
+                if driver.nonce == report["nonce"] and not is_exempt:
                     self._report_violation(f"{driver} was certified dead but is alive")
+
+    def _check_expiry(self, before: JobRecord, after: JobRecord, commit: Commit) -> None:
+        """Rule 5: a node certifies an attempt of another node without a lease, once its own promise has run out."""
+        report = after.report
+        assert report is not None
+        node = report["expired_on"]
+        what = f"attempt {report['attempt']} of {after.id} was certified dead by the expired promise of {node}"
+        if not commit.process.startswith(f"{node}/") or node not in report["failsafe"] or node == report["node"]:
+            self._report_violation(f"{commit.process} wrote that {what}, which is not its own or not in the failsafe set")
+        if after.lease_session:
+            self._report_violation(f"{what}, although the attempt has its lease")
+        if before.report is not None and report != {**before.report, **_certificate_of(report)}:
+            self._report_violation(f"the report of {after.id} changed when {what}")
+        if self._oracles.has_unexpired_promise(node, after.id):
+            self._report_violation(f"{what}, which is still in force")
 
     def _check_lease_end(self, record: JobRecord, reason: str) -> None:
         """Check that a session is closed early only after its driver is dead and certified. Expired sessions are exempt."""
@@ -320,6 +357,11 @@ class TransactionRules:
             self._report_violation(
                 f"the session of attempt {lease['attempt']} of {record.id} was closed before the attempt was certified dead"
             )
+
+
+def _certificate_of(report: Fields) -> Fields:
+    """Return the fields that a certificate may change."""
+    return {key: value for key, value in report.items() if key in ("schema", "dead", "expired_on", "outcome")}
 
 
 def _allowed_failures(spec: Fields) -> float:

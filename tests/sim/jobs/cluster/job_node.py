@@ -130,7 +130,7 @@ class JobNode(SimNode):
                 PATHS,
                 NodeId(self.name),
                 attempts=attempts,
-                promise_remaining_s=lambda job, attempt: self.promises.remaining_s(job, attempt),  # noqa: PLW0108
+                promises=self.promises,
                 nonce=self.nonce,
                 wall=clock.wall,
                 log=self.log,

@@ -7,7 +7,6 @@ from holdfast.zk.session.client import Create
 from tests.sim.jobs.cluster.drivers import Driver
 from tests.sim.jobs.cluster.job_node import JobNode
 from tests.sim.jobs.faults.leader_scripts import LeaderScripts
-from tests.sim.jobs.faults.targeted_faults import ATTEMPT_ASSIGNED
 from tests.sim.leadership.agent_node import PATHS, TIMEOUT_S
 from tests.sim.zk.requests import Transaction
 
@@ -22,11 +21,12 @@ def changes_failsafe_set(machine: str) -> Callable[[Transaction], bool]:
     return matches
 
 
-def assigns_attempt_of(job: JobId) -> Callable[[Transaction], bool]:
-    """Return a matcher for transactions that assign the next attempt of the job."""
+def orders_node(job: JobId) -> Callable[[Transaction], bool]:
+    """Return a matcher for transactions that order a node to end the job's attempt, or to start the next one."""
 
     def matches(transaction: Transaction) -> bool:
-        return ATTEMPT_ASSIGNED(transaction) and PATHS.job(job, "attempt") in transaction.paths
+        created = [each.path for each in transaction.operations if isinstance(each, Create)]
+        return any(path.startswith(f"{PATHS.orders}/") and path.endswith(f"/{job}") for path in created)
 
     return matches
 
@@ -47,8 +47,8 @@ class FailsafeScripts(LeaderScripts):
             [
                 self._no_second_fault,
                 self._power_off_after_promise,
-                self._power_cycle_assigned_node,
-                self._power_cycle_assigned_node,
+                self._power_cycle_ordered_node,
+                self._power_cycle_ordered_node,
                 self._crash_after_promise,
                 self._pause_during_promise_request,
                 self._pause_during_promise_request,
@@ -85,8 +85,8 @@ class FailsafeScripts(LeaderScripts):
 
         self.on_promise(driver, fail, skip=self._random.randrange(12))
 
-    def _power_cycle_assigned_node(self, driver: Driver) -> None:
-        """Power-cycle a node that has promised, when it is assigned the next attempt.
+    def _power_cycle_ordered_node(self, driver: Driver) -> None:
+        """Power-cycle a node that has promised, when it is ordered to end the attempt or to start the next one.
 
         The driver that runs on the promise can no longer reach the node, so the node does not promise again.
         """
@@ -99,7 +99,7 @@ class FailsafeScripts(LeaderScripts):
                 self.call_later(0.0, node.power_off)
                 self.call_later(self._random.uniform(0.1, 2.0), self.power_on, node)
 
-        self.hook_transaction(assigns_attempt_of(driver.job), power_cycle, skip=0, before=False)
+        self.hook_transaction(orders_node(driver.job), power_cycle, skip=0, before=False)
 
     def _crash_after_promise(self, driver: Driver) -> None:
         self.on_promise(driver, lambda node: node.crash(), skip=self._random.randrange(8))
