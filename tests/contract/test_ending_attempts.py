@@ -156,16 +156,20 @@ def test_node_certifies_nothing_while_the_runner_survives(backend: Backend) -> N
     run_scene(backend, scene, ends_attempts=True)
 
 
-def test_attempt_with_a_lease_is_not_ended(backend: Backend) -> None:
+def test_attempt_is_not_ended_while_it_has_its_lease(backend: Backend) -> None:
     async def scene(cluster: Cluster) -> None:
-        await start_attempt(cluster)
+        hold = await start_attempt(cluster)
         state = await cluster.state()
         path = cluster.paths.order(N1, JOB)
         end = Order(JOB, Attempt(1), end=True, event=state.events[-1].number)
         await cluster.client.commit([SetData(path, encode(end), 0)])
         attempts = RecordedAttempts(FIRST)
-        await make_executor(cluster, attempts).run_pass(cluster.client)
+        executor = make_executor(cluster, attempts)
+        await executor.run_pass(cluster.client)
         assert attempts.actions == []
+        await hold._client.close()
+        await executor.run_pass(cluster.client)
+        assert attempts.actions == ["kill runner 1", "kill tree x"], "the order still stands when the lease is lost again"
 
     run_scene(backend, scene, ends_attempts=True)
 

@@ -204,8 +204,10 @@ class OrderExecutor:
         """End the attempt of the report and certify its death, unless it has its lease. Return True to be called again."""
         lease = self._paths.job(job, "lease")
         await client.sync(lease)
-        if report.dead or await client.exists(lease) is not None:
+        if report.dead:
             return False
+        if await client.exists(lease) is not None:
+            return True  # the lease may be lost again before the leader has seen it
         ended = [each for each in self._attempts.list_open() if each.job == job and each.attempt <= report.attempt]
         self._log.warning("attempt is being ended", job=job, attempt=report.attempt, reason="the leader ordered it")
         # Without its directory, the attempt is found by the nonce that all its processes carry.
