@@ -250,6 +250,9 @@ class ChaosCluster:
         for server in self.servers.values():
             server.start()
 
+    def has_quorum(self) -> bool:
+        return any(server.health().mode == "leader" for server in self.servers.values())
+
 
 def _copy_live_tree(source: Path, target: Path) -> None:
     """Copy a directory whose files may vanish meanwhile."""

@@ -12,8 +12,9 @@ from holdfast.zk.embedded import ZooKeeperServer
 from holdfast.zk.embedded.configuration import DATA_NAME
 from tests.chaos import small_disk
 from tests.chaos.catalogue import ATTEMPT_ROLES, LINK_TARGETS, Part, PlannedFault, parse_kind
-from tests.chaos.cluster import RESTART_S, AttemptPids, ChaosCluster, ServerProxy
+from tests.chaos.cluster import READY_TIMEOUT_S, RESTART_S, AttemptPids, ChaosCluster, ServerProxy
 from tests.chaos.history import Signalled
+from tests.harness.waiting import wait_until
 
 OLDER_DATA_S = 2.0
 """Age of an older copy of ZooKeeper's data."""
@@ -129,6 +130,11 @@ class DataFault(Fault):
         for server in self.cluster.servers.values():
             shutil.rmtree(server.directory / DATA_NAME)
             (server.directory / "newest").rename(server.directory / DATA_NAME)
+        self.cluster.release_servers()
+        # The other data may have reached the same ZooKeeper epoch with more transactions. Clients that have seen these
+        # transactions are refused until a later epoch begins.
+        wait_until(self.cluster.has_quorum, READY_TIMEOUT_S, "the ZooKeeper servers serve their own data")
+        self.cluster.kill_servers(self.cluster.servers.values())
         self.cluster.release_servers()
 
 
