@@ -1,4 +1,4 @@
-"""What users see of a job on a real cluster: STARTING until Spark exists, the last failure, and scripts that never work."""
+"""Job phases and reasons on a real cluster: STARTING until Spark exists, the last failure, and scripts that never work."""
 
 import os
 import signal

@@ -109,7 +109,7 @@ def _reason_to_doubt(batch: int, known: KnownQuery | None, sink: FileSinkLog | N
 
 
 def problem_key(problem: str) -> str:
-    """Return the part of a problem that names the damage. What is known about the sink may change from attempt to attempt."""
+    """Return the part of a problem that names the damage. The rest is about the sink, and can change between attempts."""
     return problem.partition(", and the sink")[0]
 
 

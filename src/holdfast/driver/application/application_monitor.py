@@ -1,6 +1,6 @@
 """Thread that reports the executors and the YARN state of this driver's application to the runner.
 
-A thread of its own: a ResourceManager that does not answer must not delay the progress report.
+It is separate from the monitor thread: a ResourceManager that does not answer must not delay the progress report.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ YARN = "yarn"
 
 
 class ApplicationMonitor:
-    """Daemon thread. It does nothing for a local master, which has no executors of its own."""
+    """Daemon thread. It does nothing for a local master, which runs its tasks in the driver."""
 
     def __init__(self, control_directory: str) -> None:
         self._directory = control_directory

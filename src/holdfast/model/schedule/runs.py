@@ -73,7 +73,7 @@ class RunHistory:
         return self.ended[-1] if self.ended else None
 
     def open_run(self, due: float, *, skipped: int = 0, requested: bool = False) -> "RunHistory":
-        """Return the history with a new run. A run that a user asked for leaves the position in the schedule as it is."""
+        """Return the history with a new run. A run that a user asked for does not move the position in the schedule."""
         number = self.number + 1
         run = Run(number, due, requested=requested, skipped=self.skipped + skipped)
         return replace(self, run=run, number=number, skipped=0, position=self.position if requested else due)

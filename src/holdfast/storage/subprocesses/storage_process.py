@@ -1,7 +1,7 @@
 """One subprocess for storage calls, and the pool of those that wait for the next call.
 
 A subprocess that has started a JVM takes seconds to start, so it serves further calls. It exits by itself when no call has come
-for a while, with a status of its own: a call that arrives too late was certainly not executed.
+for a while, with a distinct status: a call that arrives too late was certainly not executed.
 """
 
 import atexit

@@ -2,7 +2,7 @@
 
 The request is one line of JSON on standard input. The subprocess writes a heartbeat line while data moves, and then the
 reply. A subprocess without progress is killed, because pyarrow's calls have no timeout. The subprocess exits at the end of its
-standard input, so it does not outlive the caller. With pyarrow, each call has a subprocess of its own. A subprocess with a JVM
+standard input, so it does not outlive the caller. With pyarrow, each call starts another subprocess. A subprocess with a JVM
 serves further calls for a while, unless one fails (`storage_process`).
 """
 
