@@ -1,4 +1,4 @@
-"""Holdfast and Spark agree on each checkpoint of the matrix."""
+"""Holdfast and Spark agree on some checkpoints of the matrix. `make oracle` compares all of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,13 +41,3 @@ def test_holdfast_and_spark_agree_on_some_checkpoints(tmp_path: Path, report: Ca
     results = run_matrix(select_cells(all_cells(), SHORT_LANE), tmp_path, report)
     assert [result.cell.name for result in results if result.agreement == DISAGREE] == []
     assert len(results) == len(SHORT_LANE)
-
-
-@pytest.mark.live
-@pytest.mark.real
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_holdfast_and_spark_agree_on_the_whole_matrix(tmp_path: Path, report: Callable[[str], None]) -> None:
-    results = run_matrix(all_cells(), tmp_path, report)
-    assert [result.cell.name for result in results if result.agreement == DISAGREE] == []
-    assert results
