@@ -83,7 +83,7 @@ def _parse_file(
     tree: FileTree, entry: Entry, logs: QueryLogs, parsed: dict[int, Parsed], number: int, parse: Callable[[bytes], Parsed]
 ) -> None:
     path = entry.file.path
-    data = b"" if entry.file.size == 0 else tree.contents.get(path)
+    data = tree.content_of(entry.file)
     if data is None:
         if path in tree.unreadable:
             logs.unknown[path] = f"cannot be read: {tree.unreadable[path]}"
