@@ -54,7 +54,7 @@ class QueryLogs:
 
     @property
     def mode(self) -> str:
-        """Return how Spark runs the query, as far as its logs show.
+        """Return the execution mode of the query that its logs show.
 
         Only continuous processing writes offsets without metadata. Only asynchronous progress tracking leaves out the offsets
         and the commit of the same batch.
