@@ -96,7 +96,7 @@ def test_commit_without_ids_of_state_that_has_ids_is_damage() -> None:
     for data in (b"v2", b'v2\n{"nextBatchWatermarkMs":0}', b'v1\n{"nextBatchWatermarkMs":0}'):
         verdict, found = judge({**state_files(), "commits/3": data})
         assert verdict == "damaged"
-        assert found[-1] == "commits/3 does not name the files of the state, which have ids"
+        assert found[-1] == "commits/3 does not contain the ids of the state files"
 
 
 def test_checksum_of_spark_is_compared() -> None:

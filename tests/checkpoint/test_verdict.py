@@ -70,7 +70,7 @@ def test_checkpoint_without_known_batches_parks_the_job() -> None:
 
 def test_sink_ahead_of_or_behind_the_checkpoint_parks_the_job() -> None:
     assert "would skip the next batches" in judge_query(UNDAMAGED, FILE_SINK_QUERY, FileSinkLog(6)).problems[0]
-    assert "its output is gone" in judge_query(UNDAMAGED, FILE_SINK_QUERY, FileSinkLog(2)).problems[0]
+    assert "the output of later batches is missing" in judge_query(UNDAMAGED, FILE_SINK_QUERY, FileSinkLog(2)).problems[0]
 
 
 def test_known_batch_id_never_decreases() -> None:

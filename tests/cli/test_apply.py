@@ -58,6 +58,19 @@ def test_described_jobs_are_submitted_once(cluster: PreparedCluster, files: Path
     assert run_ok(cluster, "apply", str(files)).splitlines() == ["= rates: unchanged", "= words: unchanged", "nothing to do"]
 
 
+def test_warnings_about_scripts_are_shown_before_the_changes_and_not_for_unchanged_jobs(
+    cluster: PreparedCluster, files: Path
+) -> None:
+    (files / "rates.toml").unlink()
+    (files / "words.py").write_text('lines = spark.readStream.format("socket").load()\n')
+    warning = "holdfast: words.py, line 1: the source 'socket' cannot be resumed"
+    planned = run_command(cluster, "apply", str(files), "--dry-run", "--json")
+    assert warning in planned.stderr and json.loads(planned.stdout)[0]["act"] == "submit"
+    done = run_command(cluster, "apply", str(files), "--yes")
+    assert done.returncode == 0 and done.stderr.count(warning) == 1
+    assert warning not in run_command(cluster, "apply", str(files), "--dry-run").stderr
+
+
 def test_changed_jobs_are_upgraded_and_undescribed_jobs_are_cancelled(cluster: PreparedCluster, files: Path) -> None:
     run_ok(cluster, "apply", str(files), "--yes")
     before = live(cluster)

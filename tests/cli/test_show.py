@@ -165,7 +165,7 @@ def test_ended_job_shows_neither_desired_state_nor_expectations(cluster: Prepare
     cluster.write_state("j1", Phase.FINISHED, "it came to its end", attempt=1)
     shown = run_ok(cluster, "show", "words")
     assert "wanted" not in shown and "yet" not in shown
-    assert "the job has written none" in shown
+    assert "the job has written no checkpoint" in shown
 
 
 def test_offsets_of_several_queries_are_named(cluster: PreparedCluster) -> None:

@@ -61,7 +61,7 @@ def test_query_with_checkpoint_elsewhere_is_shown_with_its_sink(cluster: Prepare
 
 def test_missing_checkpoint_is_reported(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
-    assert line_of(cluster, "  checkpoint").endswith("checkpoints/j1: there is none yet")
+    assert line_of(cluster, "  checkpoint").endswith("checkpoints/j1: there is no checkpoint yet")
     assert run_json(cluster, "show", "j1")["checkpoint"]["queries"] == []
 
 

@@ -57,6 +57,13 @@ def test_submit_creates_job_and_uploads_its_code(cluster: PreparedCluster, scrip
     assert (cluster.storage / "blobs" / spec.blob).read_text() == PROGRAM
 
 
+def test_socket_source_is_submitted_with_a_warning_on_stderr(cluster: PreparedCluster, script: Path) -> None:
+    script.write_text('lines = spark.readStream.format("socket").load()\n')
+    done = run_command(cluster, "submit", str(script), "--json")
+    assert json.loads(done.stdout)["name"] == "words"
+    assert "holdfast: words.py, line 1: the source 'socket' cannot be resumed" in done.stderr
+
+
 def test_all_options_reach_the_spec(cluster: PreparedCluster, script: Path, tmp_path: Path) -> None:
     extra, packed = tmp_path / "extra.py", tmp_path / "packed.zip"
     extra.write_text("X = 1\n")

@@ -54,6 +54,17 @@ def test_omitted_options_keep_their_values(running: PreparedCluster, script: Pat
     assert replace(second, script=first.script, blob=first.blob, by=first.by) == first
 
 
+def test_warning_about_kafka_options_depends_on_the_settings_that_the_job_keeps(running: PreparedCluster, script: Path) -> None:
+    script.write_text('rows = spark.readStream.format("kafka").option("failOnDataLoss", "false").load()\n')
+    warning = "holdfast: better.py, line 1: Holdfast will not start a query with this Kafka source"
+    done = run_command(running, "upgrade", "words", str(script), "--conf", "holdfast.guards.off=kafka-offsets", "--json")
+    assert done.returncode == 0 and warning not in done.stderr
+    kept = run_command(running, "upgrade", "words", str(script), "--json", "--", "again")
+    assert kept.returncode == 0 and warning not in kept.stderr
+    replaced = run_command(running, "upgrade", "words", str(script), "--conf", "spark.x=1", "--json")
+    assert json.loads(replaced.stdout)["name"] == "words" and warning in replaced.stderr
+
+
 def test_given_options_replace_values(running: PreparedCluster, script: Path) -> None:
     words = ["--restart", "never", "--conf", "spark.x=1", "--within", "90s", "--", "--input", "elsewhere"]
     run_ok(running, "upgrade", "words", str(script), *words)

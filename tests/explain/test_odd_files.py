@@ -67,7 +67,7 @@ def test_missing_year_is_reported_in_a_note(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(line * 3)
     found = explain_logs(tmp_path / "a.log")
     assert found.diagnoses
-    assert found.notes == [f"{tmp_path / 'a.log'}: its lines do not say the year, and are told as of 1972"]
+    assert found.notes == [f"{tmp_path / 'a.log'}: its lines do not contain the year, so 1972 is used"]
 
 
 def test_record_with_invalid_time_is_matched_however_the_file_is_split(tmp_path: Path) -> None:

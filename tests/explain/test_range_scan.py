@@ -188,7 +188,7 @@ def test_of_200_000_equal_lines_in_a_minute_50_are_kept_and_all_are_counted(
     )
     assert sum(one.count for one in answer.occurrences) + answer.scan.dropped.total() == 200_000
     assert answer.notes == [
-        "199,950 events are only counted: of each kind, the first 50 of a minute of a file are kept, and some 400,000 in all"
+        "199,950 events are only counted: the first 50 of a kind per minute and file are kept, and about 400,000 in total"
     ]
 
 

@@ -17,7 +17,7 @@ from holdfast.errors import Refused
 from holdfast.node.agent import Agent
 
 BACKLOG = 1024
-"""Connections that the kernel accepts for the node."""
+"""Connections that may wait in the kernel until the event loop accepts them."""
 ACCEPTS_PER_PASS_MAX = 16
 """Connections that the event loop takes over before it reads from the earlier ones."""
 

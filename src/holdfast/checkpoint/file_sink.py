@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.checkpoint import log_files
-from holdfast.checkpoint.damage_rules import CHECKSUM_BLOCKS_FILE, LOG_INCOMPLETE, LOG_UNREADABLE, SINK_LOG_WRONG
+from holdfast.checkpoint.damage_rules import CHECKSUM_BLOCKS_FILE, LOG_INCOMPLETE, SINK_LOG_WRONG
+from holdfast.checkpoint.file_log import read_log_entries
 from holdfast.checkpoint.file_tree import COMPACT, Entry, FileTree, first_missing
 from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding, damage, doubt
 
@@ -40,19 +40,12 @@ def _findings(tree: FileTree, log: dict[int, Entry]) -> Iterator[Finding]:
 
 def _check_file(tree: FileTree, entry: Entry) -> Iterator[Finding]:
     path = f"{SINK_LOG_FOLDER}/{entry.file.path}"
-    data = b"" if entry.file.size == 0 else tree.contents.get(entry.file.path)
-    if data is None:
-        if entry.file.path in tree.unreadable:
-            yield doubt(path, f"cannot be read: {tree.unreadable[entry.file.path]}")
+    entries = read_log_entries(tree, entry, path)
+    if entries is None:
         return
-    try:
-        entries = log_files.parse_log_entries(data)
-    except log_files.TornFile as torn:
-        yield damage(LOG_UNREADABLE, path, str(torn))
-    except log_files.UnknownFormat as unknown:
-        yield doubt(path, str(unknown))
-    else:
-        if not all(isinstance(each, dict) and "path" in each for each in entries):
-            yield damage(SINK_LOG_WRONG, path, "does not list the files of a batch")
-        elif (mismatch := tree.damage.get(entry.file.path)) is not None:
-            yield doubt(path, mismatch.problem)
+    if isinstance(entries, Finding):
+        yield entries
+    elif not all(isinstance(each, dict) and "path" in each for each in entries):
+        yield damage(SINK_LOG_WRONG, path, "does not list the files of a batch")
+    elif (mismatch := tree.damage.get(entry.file.path)) is not None:
+        yield doubt(path, mismatch.problem)

@@ -78,6 +78,10 @@ class FileTree:
         paths = [f"{folder}/{name}" if folder else name for name in names if not name.startswith(".")]
         return [path for path in paths if path not in self.files]
 
+    def content_of(self, file: File) -> bytes | None:
+        """Return the bytes of a file; None if they were not read. An empty file does not have to be read."""
+        return b"" if file.size == 0 else self.contents.get(file.path)
+
     def subfolders(self, folder: str) -> list[str]:
         """Return the names of the folders directly in a folder."""
         prefix = f"{folder}/" if folder else ""

@@ -54,7 +54,7 @@ class QueryLogs:
 
     @property
     def mode(self) -> str:
-        """Return how Spark runs the query, as far as its logs show.
+        """Return the execution mode of the query that its logs show.
 
         Only continuous processing writes offsets without metadata. Only asynchronous progress tracking leaves out the offsets
         and the commit of the same batch.
@@ -83,7 +83,7 @@ def _parse_file(
     tree: FileTree, entry: Entry, logs: QueryLogs, parsed: dict[int, Parsed], number: int, parse: Callable[[bytes], Parsed]
 ) -> None:
     path = entry.file.path
-    data = b"" if entry.file.size == 0 else tree.contents.get(path)
+    data = tree.content_of(entry.file)
     if data is None:
         if path in tree.unreadable:
             logs.unknown[path] = f"cannot be read: {tree.unreadable[path]}"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from holdfast.checkpoint import log_files
 from holdfast.checkpoint.damage_rules import (
     LOG_INCOMPLETE,
-    LOG_UNREADABLE,
     SOURCE_FILES_FORGOTTEN,
     SOURCE_FILES_OF_OTHER_BATCH,
     SOURCE_LOG_BEHIND,
 )
+from holdfast.checkpoint.file_log import read_log_entries
 from holdfast.checkpoint.file_tree import Entry, FileTree, first_missing
 from holdfast.checkpoint.finding import Finding, damage, doubt, remark
 from holdfast.checkpoint.query_logs import SOURCES, QueryLogs
@@ -95,31 +95,24 @@ def _check_file_source(tree: FileTree, folder: str, log: dict[int, Entry], offse
 
 def _check_file(tree: FileTree, entry: Entry, batch: int) -> Iterator[Finding]:
     path = entry.file.path
-    data = b"" if entry.file.size == 0 else tree.contents.get(path)
-    if data is None:
-        if path in tree.unreadable:
-            yield doubt(path, f"cannot be read: {tree.unreadable[path]}")
+    entries = read_log_entries(tree, entry, path)
+    if entries is None:
         return
-    try:
-        entries = log_files.parse_log_entries(data)
-    except log_files.TornFile as torn:
-        yield damage(LOG_UNREADABLE, path, str(torn))
-    except log_files.UnknownFormat as unknown:
-        yield doubt(path, str(unknown))
-    else:
-        if not entries:
-            yield damage(SOURCE_FILES_FORGOTTEN, path, "ends after its version line: Spark would read these files again")
-        elif not _belong_to_batch(entries, batch, compact=entry.compact):
-            yield damage(SOURCE_FILES_OF_OTHER_BATCH, path, "lists the files of another batch")
-        elif path in tree.damage:
-            yield tree.damage[path]
+    if isinstance(entries, Finding):
+        yield entries
+    elif not entries:
+        yield damage(SOURCE_FILES_FORGOTTEN, path, "ends after its version line: Spark would read these files again")
+    elif not _belong_to_batch(entries, batch, compact=entry.compact):
+        yield damage(SOURCE_FILES_OF_OTHER_BATCH, path, "lists the files of another batch")
+    elif path in tree.damage:
+        yield tree.damage[path]
 
 
 def _check_other_source(tree: FileTree, log: dict[int, Entry]) -> Iterator[Finding]:
     """Yield remarks about the records of sources of another kind: their format belongs to the source."""
     for entry in log.values():
         path = entry.file.path
-        data = b"" if entry.file.size == 0 else tree.contents.get(path)
+        data = tree.content_of(entry.file)
         if data is not None and not data.strip(b"\0"):
             yield doubt(
                 path, f"{'is empty' if not data else 'contains only zero bytes'}, and only its source knows whether it matters"

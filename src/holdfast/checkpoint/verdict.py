@@ -89,7 +89,8 @@ def _sink_problems(query: Query, sink: FileSinkLog | None) -> Iterator[str]:
     if sink.newest > planned:
         yield f"the sink has batch {sink.newest}, which was not planned yet: Spark would skip the next batches as done"
     elif query.committed is not None and sink.newest < query.committed:
-        yield f"the sink's newest batch is {sink.newest}, but batch {query.committed} was committed: its output is gone"
+        problem = f"the sink's newest batch is {sink.newest}, but batch {query.committed} was committed"
+        yield f"{problem}: the output of later batches is missing"
 
 
 def _reason_to_doubt(batch: int, known: KnownQuery | None, sink: FileSinkLog | None) -> str | None:

@@ -232,8 +232,10 @@ class Cluster:
     ) -> "StoredJob":
         """Submit a request that `check_request` has checked, like `submit`."""
         from holdfast.client.deployment.restore import plan_restore
+        from holdfast.client.deployment.script_warnings import report_script_warnings
         from holdfast.client.deployment.submit import submit_job
 
+        report_script_warnings(request, dict(request.conf), self._callbacks)
         source = _restore_reference(restore) if restore is not None else None
         plan = plan_restore(self._target, source, [_reference(job) for job in replaces], self._callbacks)
         result = submit_job(self._target, request, self._callbacks, request_id=request_id, restore=plan)
@@ -322,8 +324,13 @@ class Cluster:
         """Return the changes that make the jobs equal to a directory of job files. Raise Refused if a file is invalid."""
         from holdfast.client.deployment.apply import compare
         from holdfast.client.deployment.job_file import read_directory
+        from holdfast.client.deployment.script_warnings import report_script_warnings
 
-        return compare(read_directory(Path(directory)), self.jobs())
+        changes = compare(read_directory(Path(directory)), self.jobs())
+        for request in (change.new_request for change in changes):
+            if request is not None:
+                report_script_warnings(request, dict(request.conf), self._callbacks)
+        return changes
 
     def apply(self, change: "JobChange") -> "StoredJob | None":
         """Carry out one change that `compare` returned. Return the submitted job, or else the job's state before the change."""

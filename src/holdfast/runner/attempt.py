@@ -248,7 +248,7 @@ class Runner:
         return chosen or self._session.holder.reported_failsafe_set
 
     async def _follow_promises(self) -> None:
-        """Extend the deadline at each heartbeat. A separate task: calls to ZooKeeper may wait long for their answers."""
+        """Extend the deadline at each heartbeat, in a task of its own: calls to ZooKeeper may wait long for their answers."""
         while not self._killed:
             try:
                 self._extend_by_promises()

@@ -26,6 +26,15 @@ def check_digest(text: str) -> None:
         raise Refused(f"{text[:80]!r} is not the name of a blob: expected the 64 hexadecimal digits of a SHA-256")
 
 
+def read_limited(read_into: ReadInto, limit: int) -> bytes:
+    """Return at most `limit` + 1 bytes, so that the caller can tell a longer stream from one of exactly `limit` bytes."""
+    buffer = memoryview(bytearray(limit + 1))
+    filled = 0
+    while filled <= limit and (count := read_into(buffer[filled:])):
+        filled += count
+    return bytes(buffer[:filled])
+
+
 def copy_and_hash(read_into: ReadInto, write: Write) -> tuple[str, int]:
     """Copy a stream and return the digest and size of the bytes written, even if the source changes meanwhile."""
     sha256, size = hashlib.sha256(), 0

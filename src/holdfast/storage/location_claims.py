@@ -45,7 +45,7 @@ class LocationClaims:
     def claim(self, claim: CheckpointClaim, *, ended_owner: CheckpointClaim | None = None) -> LocationOwner | None:
         """Claim the location for an attempt. Return None on success, or the other job's claim that prevents it.
 
-        The claims of the job of `ended_owner` prevent nothing. A claim with the same nonce may be repeated. Raises
+        Claims of the job of `ended_owner`, which has ended, are ignored. A claim with the same nonce may be repeated. Raises
         AlreadyClaimed if a later attempt or a concurrent process has claimed the location, and ForeignCheckpoint if its owner
         is unknown. After Unavailable, the claim may or may not exist.
         """

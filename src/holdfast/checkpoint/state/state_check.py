@@ -31,10 +31,14 @@ def find_problems(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
         return
     if logs.committed is not None and logs.newest_commit is None:
         if logs.commit_files[logs.committed].file.path not in logs.torn:
-            yield doubt(STATE, f"cannot be judged: commits/{logs.committed} does not say which files belong to it")
+            yield doubt(STATE, f"cannot be judged: commits/{logs.committed}, which lists its files, cannot be interpreted")
         return
     if _lacks_ids(tree, logs):
-        yield damage(STATE_IDS_MISSING, f"commits/{logs.committed}", "does not name the files of the state, which have ids")
+        yield damage(
+            STATE_IDS_MISSING,
+            f"commits/{logs.committed}",
+            "does not contain the ids of the state files",
+        )
         return
     yield from _missing_partitions(tree, logs)
     for plan in state_store.plan_loads(tree, logs, tree.lineages):
@@ -170,7 +174,7 @@ def _missing_partitions(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
 
 
 def _missing_stores(operator: str, stores: list[StateStore], batch: int) -> Iterator[Finding]:
-    """Yield stores that other partitions of the operator have. A join has four stores in each partition."""
+    """Yield findings about stores that only some partitions of the operator have. A join has four stores in each partition."""
     names = {store.name for store in stores}
     for partition in sorted({store.partition for store in stores}):
         present = {store.name for store in stores if store.partition == partition}

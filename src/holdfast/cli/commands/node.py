@@ -22,7 +22,7 @@ from holdfast.errors import Refused
 @click.option(
     "--accept-zookeeper",
     is_flag=True,
-    help="Accept the present data of ZooKeeper, even if it has lost some. Applies to this start only.",
+    help="Accept the present data of ZooKeeper, even if earlier data is missing. Applies to this start only.",
 )
 def node(config_path: Path, accept_zookeeper: bool) -> None:
     """Run one node of a cluster in the foreground."""

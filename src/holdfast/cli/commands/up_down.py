@@ -51,7 +51,7 @@ directory_option = click.option(
 @click.option(
     "--accept-zookeeper",
     is_flag=True,
-    help="Accept the present data of ZooKeeper, even if it has lost some. Applies to this start only.",
+    help="Accept the present data of ZooKeeper, even if earlier data is missing. Applies to this start only.",
 )
 def up(
     directory: Path | None, nodes: int, zookeepers: int | None, slots: int, detach: bool, faults: bool, accept_zookeeper: bool

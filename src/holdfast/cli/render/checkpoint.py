@@ -66,7 +66,9 @@ def facts(status: CheckpointStatus, now: float, *, ended: bool) -> list[tuple[st
     where = status.location or "?"
     lines = [("checkpoint", f"{where}: {status.problem}" if status.problem is not None else where)]
     if status.problem is None and not status.queries:
-        lines = [("checkpoint", f"{where}: the job has written none" if ended else f"{where}: there is none yet")]
+        lines = [
+            ("checkpoint", f"{where}: the job has written no checkpoint" if ended else f"{where}: there is no checkpoint yet")
+        ]
     for location, query in status.queries:
         place = location.removeprefix(f"{status.location}/") if location != status.location else "its query"
         lines.append(("", f"{place}: {', '.join(summarize_query(query, now))}"))

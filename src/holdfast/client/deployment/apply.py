@@ -9,6 +9,7 @@ from holdfast.client.connection.identity import current_user
 from holdfast.client.connection.retry import run_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.client.deployment.job_file import JobFile
+from holdfast.client.deployment.job_request import JobRequest
 from holdfast.client.deployment.submit import submit_job
 from holdfast.client.deployment.upgrade import record_version
 from holdfast.client.deployment.upload import Blobs
@@ -39,6 +40,11 @@ class JobChange:
     """None if no file describes the job, which is then cancelled."""
     job: StoredJob | None = None
     """None if the job does not exist yet."""
+
+    @property
+    def new_request(self) -> JobRequest | None:
+        """Request that the change sends to the cluster; None if it sends no program."""
+        return self.file.request if self.file is not None and self.action is not Action.NOTHING else None
 
 
 def compare(files: Sequence[JobFile], jobs: Sequence[StoredJob]) -> list[JobChange]:

@@ -8,6 +8,7 @@ from holdfast.client.connection.identity import current_user
 from holdfast.client.connection.retry import run_with_retry
 from holdfast.client.connection.target import Target
 from holdfast.client.deployment.job_request import JobRequest
+from holdfast.client.deployment.script_warnings import report_script_warnings
 from holdfast.client.deployment.upload import Blobs, upload_and_record
 from holdfast.client.jobs.waiting import WaitFailed, until_accepted, wait_for_job
 from holdfast.model.job import Desired, JobState, Spec
@@ -49,9 +50,12 @@ def upgrade_job(
     schedule: ScheduleChange = keep_schedule,
 ) -> UpgradeResult:
     """Replace the program of a job. Arguments, settings and files that the request leaves out stay as they are."""
+    conf = dict(request.conf)
 
     def change(spec: Spec, blobs: Blobs) -> Spec:
+        nonlocal conf
         new = request.spec(blobs)
+        conf = dict(new.conf or spec.conf)
         return replace(
             spec,
             script=new.script,
@@ -59,13 +63,14 @@ def upgrade_job(
             restart=restart or spec.restart,
             restart_is_default=spec.restart_is_default and restart is None,
             arguments=new.arguments or spec.arguments,
-            conf=new.conf or spec.conf,
+            conf=tuple(conf.items()),
             py_files=new.py_files or spec.py_files,
             by=current_user(),
             schedule=schedule(spec.schedule),
         )
 
     version = record_version(target, job, request, change, callbacks, trial_s=trial_s)
+    report_script_warnings(request, conf, callbacks)
     return UpgradeResult(job, version, _effect(job, version))
 
 

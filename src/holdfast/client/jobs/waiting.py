@@ -110,7 +110,7 @@ class _Waiter:
         return job
 
     def _remind(self, job: StoredJob) -> None:
-        """Say what is awaited, soon after a change of the job and then at intervals."""
+        """Send a note with the condition and the time so far, soon after a change of the job and then at intervals."""
         now = asyncio.get_running_loop().time()
         if now < self._remind_at:
             return

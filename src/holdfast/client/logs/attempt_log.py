@@ -73,7 +73,7 @@ class AttemptLog:
         return [node]
 
     async def _request(self, sources: LogSources, node: NodeId) -> LogChunk | None:
-        """Return None if this node has no log of the attempt."""
+        """Request the next part of the log from a node. Return None if this node has no log of the attempt."""
         query = {"attempt": str(self.attempt), "offset": self._offset, "limit": str(CHUNK_BYTES_MAX)}
         if self._tail is not None:
             query["tail"] = str(self._tail)

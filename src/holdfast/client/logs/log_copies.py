@@ -34,7 +34,7 @@ class LogCopies:
 
 
 class LogCopyWriter:
-    """Writes one copy. An empty copy is dropped; a copy that exceeds the size limit is cut and gets a note."""
+    """Writer of one copy. An empty copy is dropped; a copy that exceeds the size limit is cut and gets a note."""
 
     def __init__(self, copies: LogCopies, name: str) -> None:
         self._copies = copies

@@ -90,7 +90,7 @@ class ApplicationMonitor:
             lost=counts.lost,
             decommissioned=counts.decommissioned,
             last_loss=counts.last_loss,
-            note=f"has no executors: it waits for resources of {context.master}" if waits else "",
+            note=f"has no executors: it waits until {context.master} grants resources" if waits else "",
         )
 
     def _add_yarn_state(self, jvm: Any, status: ApplicationStatus) -> ApplicationStatus:

@@ -9,7 +9,7 @@ from holdfast.driver_protocol.query_record import QUERIES_MAX, StartedQuery, sta
 
 
 class StartedQueries:
-    """Writer of `control/queries.json`, which is replaced at each start. A later query replaces one at the same location."""
+    """Writer of `control/queries.json`: all started queries. A later query replaces an earlier one at the same location."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

@@ -12,7 +12,7 @@ from holdfast.explain.timeline.timeline import in_order
 
 @dataclass(frozen=True, slots=True)
 class StallGroup:
-    """Servers that stalled in the same instant."""
+    """Servers that stalled at about the same time."""
 
     onset_ms: int
     servers: tuple[str, ...]

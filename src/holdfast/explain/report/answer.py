@@ -108,19 +108,18 @@ class Answer:
         files = self.scan.files
         if more := self.scan.counts.events - len(self.scan.events):
             notes.append(
-                f"{more:,} events are only counted: of each kind, the first {EVENTS_PER_MINUTE} of a minute of a file are kept"
-                f", and some {EVENTS_MAX:,} in all"
+                f"{more:,} events are only counted: the first {EVENTS_PER_MINUTE} of a kind per minute and file are kept, "
+                f"and about {EVENTS_MAX:,} in total"
             )
         in_a_year = {clock_of(event) for event in self.scan.events if event.ms is not None and event.ms >= PLACEHOLDER_YEAR_MS}
         for clock in sorted(self.clocks.undated):
-            missing = f"the year, and are told as of {PLACEHOLDER_YEAR}" if clock in in_a_year else "the day"
-            notes.append(f"{files[clock[0]]}: its lines do not say {missing}")
+            missing = f"the year, so {PLACEHOLDER_YEAR} is used" if clock in in_a_year else "the day"
+            notes.append(f"{files[clock[0]]}: its lines do not contain {missing}")
         for (file, format), moved_ms in sorted(self.clocks.offset_ms.items()):
             if moved_ms and not moved_ms % QUARTER_HOUR_MS:
                 hours = moved_ms / 3_600_000
-                notes.append(
-                    f"{files[file]}: the clock of its {format or 'lines'} was moved by {hours:+g} h: another time zone"
-                )
+                lines = f"{format} lines" if format else "lines"
+                notes.append(f"{files[file]}: its {lines} are in another time zone; their times were moved by {hours:+g} h")
         return notes
 
     def as_json(self) -> dict[str, Any]:

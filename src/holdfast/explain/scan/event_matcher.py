@@ -18,7 +18,7 @@ from holdfast.explain.scan.record_scan import FileMode
 MATCHED_BYTES_MAX = 4 * 1024
 """Bytes that a pattern is matched against."""
 TRUNCATED_CHARS_MIN = 300
-"""A pattern captures at least this much of a long sentence before it stops."""
+"""Least number of characters that a pattern captures of a sentence that is too long to be captured whole."""
 _SERVER = re.compile(r"(?:myid[=:]|SyncThread:|WorkerReceiver\[myid=)(\d+)")
 
 

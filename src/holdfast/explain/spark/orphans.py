@@ -15,7 +15,7 @@ from pathlib import Path
 STOP_TIMEOUT_S = 5.0
 """Time between SIGTERM and SIGKILL. An orderly exit removes temporary files."""
 KILL_TIMEOUT_S = 5.0
-"""Time after SIGKILL after which a process that does not exit is left behind."""
+"""Longest wait for the exit of a process after SIGKILL. The process is then left behind."""
 POLL_S = 0.02
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -26,7 +26,7 @@ class Component:
 
 
 def assign_components(files: tuple[str, ...], events: Iterable[LogEvent]) -> Mapping[tuple[int, int], Component]:
-    """Return (file, offset) of each event → its component."""
+    """Return the component of each event, by the file and the offset of the event."""
     events = list(events)
     names = _short_names(files)
     defaults = {clock: _default(names[clock[0]], clock[1], group) for clock, group in _by_clock(events).items()}

@@ -17,9 +17,9 @@ from holdfast.model import codec
 class LastKnownPartition:
     number: int
     until: int
-    """End of what the job had read or planned to read."""
+    """Offset after the last record that the job had read or planned to read."""
     latest: int
-    """End of the log."""
+    """Offset after the last record of the log."""
     epoch: int | None
     """Leader epoch of that log."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import Refused
-from holdfast.storage.digest import ReadInto, Write, is_digest
+from holdfast.storage.digest import ReadInto, Write, is_digest, read_limited
 from holdfast.storage.filesystem.folder import FolderEntry
 from holdfast.storage.filesystem.local_io import (
     CREATE_FLAGS,
@@ -89,13 +89,7 @@ class LocalFolder:
 
     def read(self, name: str, limit: int) -> bytes | None:
         with self.open_reader(name) as read_into:
-            if read_into is None:
-                return None
-            buffer = memoryview(bytearray(limit + 1))
-            filled = 0
-            while filled <= limit and (count := read_into(buffer[filled:])):
-                filled += count
-            return bytes(buffer[:filled])
+            return read_limited(read_into, limit) if read_into is not None else None
 
     @contextlib.contextmanager
     def open_writer(self, name: str) -> Iterator[Write]:

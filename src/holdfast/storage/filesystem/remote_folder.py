@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast.errors import Refused
-from holdfast.storage.digest import ReadInto, Write
+from holdfast.storage.digest import ReadInto, Write, read_limited
 from holdfast.storage.filesystem.folder import FolderEntry
 from holdfast.storage.filesystem.hadoop_filesystem import TYPE_NAME as HADOOP
 from holdfast.storage.filesystem.hadoop_filesystem import connect_hadoop
@@ -104,13 +104,7 @@ class RemoteFolder:
 
     def read(self, name: str, limit: int) -> bytes | None:
         with self.open_reader(name) as read_into:
-            if read_into is None:
-                return None
-            buffer = memoryview(bytearray(limit + 1))
-            filled = 0
-            while filled <= limit and (count := read_into(buffer[filled:])):
-                filled += count
-            return bytes(buffer[:filled])
+            return read_limited(read_into, limit) if read_into is not None else None
 
     @contextlib.contextmanager
     def open_writer(self, name: str) -> Iterator[Write]:

@@ -51,7 +51,7 @@ class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class BoundedConnection(ConnectionHandler):  # type: ignore[misc]
-    """Bounds the handshake, and reports the granted session timeout when the connection is ready for calls."""
+    """Connection with a time limit for the handshake. It reports the granted session timeout when it is ready for calls."""
 
     def __init__(self, client: KazooClient, retry: KazooRetry, established: Callable[[float], None]) -> None:
         super().__init__(client, retry, logger=silent_logger)

@@ -115,11 +115,11 @@ class SteadyContact:
         self._last = float("-inf")
 
     def record(self, at: float) -> None:
-        """Record a successful contact at this boot time."""
+        """Record a successful contact. `at` is a time of the boot clock, in seconds."""
         if at - self._last > self._gap_s_max:
             self._since = at
         self._last = at
 
     def undisturbed_since(self, now: float) -> float:
-        """Return the boot time of the first contact after the last gap; `now` if the contact is interrupted."""
+        """Return the time of the first contact after the last gap, by the boot clock; `now` if the contact is interrupted."""
         return self._since if now - self._last <= self._gap_s_max else now
