@@ -6,7 +6,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from bench import explain_templates, failover, jobs, offset_check, offset_check_overhead, outage, savepoint, start, throughput
+from bench import (
+    explain_templates,
+    failover,
+    jobs,
+    offset_check,
+    offset_check_overhead,
+    outage,
+    savepoint,
+    scale,
+    start,
+    throughput,
+)
 
 
 def measure_simulation() -> None:
@@ -19,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[], object]] = {
     "simulation": measure_simulation,
     "failover": failover.main,
     "jobs": jobs.main,
+    "scale": scale.main,
     "start": start.main,
     "throughput": throughput.main,
     "outage": outage.main,

@@ -12,8 +12,9 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -88,18 +89,25 @@ def _measure(stack: contextlib.ExitStack, ensemble: EmbeddedEnsemble, directory:
 class RestartableNode:
     """Node that can be started again after its agent and guard were killed."""
 
-    def __init__(self, directory: Path, connect: str, id: str) -> None:
+    def __init__(
+        self, directory: Path, connect: str, id: str, settings: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    ) -> None:
+        """`settings` are added to those of all nodes."""
         self._directory = directory
         self._connect = connect
         self._id = id
+        self._settings = {**SETTINGS, **settings}
         self._stack = contextlib.ExitStack()
         self.node: Node
 
     def start(self) -> None:
         self._stack.close()
         self.node = self._stack.enter_context(
-            start_node(self._directory, self._connect, cluster=CLUSTER, id=self._id, settings=SETTINGS)
+            start_node(self._directory, self._connect, cluster=CLUSTER, id=self._id, settings=self._settings)
         )
+
+    def agent_pid(self) -> int:
+        return wait_until(self.node.agent_pid, 60, "an agent")
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -131,11 +139,11 @@ def _measure_failover(nodes: dict[str, RestartableNode], epochs: EpochWatcher, *
 def _print_memory(node: Node) -> None:
     agent = node.agent_pid()
     assert agent is not None
-    print(f"  resident memory: agent {_resident_mb(agent):.0f} MB (target: 80 or less), ", end="")
-    print(f"guard {_resident_mb(node.process.pid):.0f} MB (target: 20 or less)")
+    print(f"  resident memory: agent {resident_mb(agent):.0f} MB (target: 80 or less), ", end="")
+    print(f"guard {resident_mb(node.process.pid):.0f} MB (target: 20 or less)")
 
 
-def _resident_mb(pid: int) -> float:
+def resident_mb(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

@@ -13,29 +13,17 @@ import socket
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from bench.failover import CLUSTER, TICK_S, RestartableNode
-from holdfast.model.cluster_records import NodeRecord
-from holdfast.model.codec import SCHEMA, encode
-from holdfast.model.identifiers import Attempt, Epoch, JobId, NodeId
-from holdfast.model.job import Desired, DesiredRecord, JobState, Lease, Report, Spec
-from holdfast.model.phase import Phase
+from bench.failover import TICK_S, RestartableNode
+from bench.stub_jobs import create_jobs, live_job, open_session, register_holder
 from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings
-from holdfast.zk.kazoo_transport import client_factory
-from holdfast.zk.records.paths import Paths
-from holdfast.zk.records.submission import NameRecord, RequestRecord
-from holdfast.zk.session.client import Client, Committed, ConnectionState, Create, Operation, SetData
-from holdfast.zk.session.connection_settings import ConnectionSettings
 from tests.harness.waiting import wait_until
 
 SIZES = (100, 1000)
 ROUNDS = 5
 IDLE_S = 10.0
-HOLDER = NodeId("holder")
-PATHS = Paths(CLUSTER)
 
 
 def main() -> None:
@@ -56,58 +44,17 @@ async def _measure(stack: contextlib.ExitStack, ensemble: EmbeddedEnsemble, dire
         stack.enter_context(each.running())
     await asyncio.to_thread(wait_until, lambda: _leading(nodes), 60, "a leader")
     medians = {}
-    async with _session(ensemble) as client:
-        record = NodeRecord(slots=max(SIZES), address="", version="bench", newest_schema=SCHEMA)
-        await client.commit([Create(PATHS.node(HOLDER), encode(record), ephemeral=True)])
+    async with open_session(ensemble) as client:
+        await register_holder(client, max(SIZES))
         created = 0
         for size in SIZES:
-            while created < size:
-                numbers = range(created, min(created + 50, size))
-                await asyncio.gather(*(_create_job(client, number) for number in numbers))
-                created = numbers.stop
+            await create_jobs(client, live_job, range(created, size))
+            created = size
             medians[size] = await asyncio.to_thread(_fail_over, nodes, size)
         few, many = SIZES
         ratio = medians[many] / medians[few]
         print(f"  without standby, {many} jobs take {ratio:.1f} times as long as {few} (linear would be {many / few:g})")
         await asyncio.to_thread(_measure_idle, nodes, ensemble)
-
-
-@contextlib.asynccontextmanager
-async def _session(ensemble: EmbeddedEnsemble) -> AsyncIterator[Client]:
-    hosts = tuple(("127.0.0.1", server.client_port) for server in ensemble.servers)
-    awake = asyncio.Event()
-    client = client_factory(ConnectionSettings(hosts, session_timeout_s=20))(awake.set)
-    while client.state is not ConnectionState.CONNECTED:
-        await awake.wait()
-        awake.clear()
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-async def _create_job(client: Client, number: int) -> None:
-    job, attempt = JobId(f"job-{number}"), Attempt(1)
-    spec = Spec(name=f"name-{number}", script="job.py", blob="0" * 64, arguments=("--input", "/data/in" * 20))
-    state = JobState(Phase.PENDING, "submitted", request=f"r-{number}")
-    for phase in (Phase.STARTING, Phase.RUNNING):
-        state = state.transition_to(
-            phase, f"attempt 1 on {HOLDER}", wall=time.time(), epoch=Epoch(1), attempt=attempt, node=HOLDER
-        )
-    operations: Sequence[Operation] = [
-        Create(PATHS.request(f"r-{number}"), encode(RequestRecord(job, "0" * 64))),
-        Create(PATHS.name(spec.name), encode(NameRecord(job))),
-        Create(PATHS.job(job)),
-        Create(PATHS.job(job, "spec"), encode(spec)),
-        Create(PATHS.job(job, "desired"), encode(DesiredRecord(Desired.RUN))),
-        Create(PATHS.job(job, "attempt")),
-        SetData(PATHS.job(job, "attempt"), b"", 0),
-        Create(PATHS.job(job, "report"), encode(Report(attempt, HOLDER, time.time(), nonce="x"))),
-        Create(PATHS.job(job, "lease"), encode(Lease(attempt, HOLDER, nonce="x")), ephemeral=True),
-        # A job without `state` counts as malformed, so `state` comes last. All of this is one transaction.
-        Create(PATHS.job(job, "state"), encode(state)),
-    ]
-    assert isinstance(await client.commit(operations), Committed)
 
 
 def _leading(nodes: list[RestartableNode]) -> RestartableNode | None:

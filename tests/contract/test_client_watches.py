@@ -2,10 +2,22 @@
 
 import pytest
 
-from holdfast.zk.session.client import Client, Committed, ConnectionState, Create, Delete, NoNode, Operation, SetData
+from holdfast.zk.session.client import (
+    ANY_PATH,
+    Client,
+    Committed,
+    ConnectionState,
+    Create,
+    Delete,
+    NoNode,
+    Operation,
+    Read,
+    SetData,
+)
 from tests.contract.backends import Backend, WakeCounter, open_session, wait_for
 
 NO_EVENT_S = 0.5
+WATCHES = 200
 
 
 async def write(client: Client, *operations: Operation) -> None:
@@ -172,5 +184,25 @@ def test_lost_connection_wakes_the_owner_and_removes_all_watches(backend: Backen
         await wait_for(lambda: writer.state is ConnectionState.CONNECTED, what="connected again")
         await write(writer, Create(root))
         await expect_no_wake(backend, counter)
+
+    backend.run(test())
+
+
+def test_number_of_wakes_after_a_lost_connection_does_not_depend_on_the_number_of_watches(backend: Backend) -> None:
+    async def test() -> None:
+        counter, root = WakeCounter(), backend.random_root()
+        watcher = await open_session(backend, counter)
+        paths = [f"{root}/{number}" for number in range(WATCHES)]
+        await write(watcher, Create(root), *map(Create, paths))
+        await watcher.read_many([Read(path, watch=True, children=children) for path in paths for children in (False, True)])
+        await expect_no_wake(backend, counter)
+        before = counter.wakes
+        await backend.stop_service()
+        await wait_for(lambda: watcher.state is ConnectionState.SUSPENDED, what="suspended")
+        await wait_for_wake(counter, before)
+        await expect_no_wake(backend, counter)
+        assert counter.wakes < before + WATCHES / 10
+        assert watcher.take_fired_paths() == {ANY_PATH}
+        await backend.start_service()
 
     backend.run(test())

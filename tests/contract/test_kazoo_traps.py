@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import make_digest_acl
 
 from holdfast.errors import OutcomeUnknown, SessionEnded, Unavailable
@@ -409,6 +410,25 @@ def test_connection_lost_between_a_batched_read_and_its_watches_fires_any_path(p
         await client.close()
 
     run(test)
+
+
+def test_watches_that_fire_together_wake_the_owner_once(proxy: TcpProxy) -> None:
+    """The owner's work grows with the number of its watches, so one wake per watch would make it quadratic."""
+    wakes: list[set[str]] = []
+    paths = {f"/{number}" for number in range(100)}
+
+    async def test() -> None:
+        client = await wait_connected(client_through(proxy, lambda: wakes.append(client.take_fired_paths())))
+        await asyncio.sleep(0)
+        wakes.clear()
+        for path in paths:
+            client._on_watch(WatchedEvent(EventType.CHANGED, KeeperState.CONNECTED, path))
+        await wait_until_async(lambda: bool(wakes), WAIT_S, "a wake")
+        await client.sync("/")
+        await client.close()
+
+    run(test)
+    assert wakes[0] == paths and not any(wakes[1:])
 
 
 def test_server_without_batched_reads_gets_single_reads(proxy: TcpProxy, root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,27 +1,20 @@
 """Retention of the records of ended jobs."""
 
-from holdfast.model.identifiers import Attempt, Epoch, JobId
-from holdfast.model.job import Event, JobState
-from holdfast.model.phase import Phase
+from holdfast.model.identifiers import JobId
 from holdfast.plan.retention import RetentionPolicy, select_expired, select_expired_checkpoints
 
 
-def ended_job(job: str, at: float) -> tuple[JobId, JobState]:
-    event = Event(1, at, Phase.FINISHED, "done", Attempt(1), None, Epoch(1))
-    return JobId(job), JobState(Phase.FINISHED, "done", events=(event,))
-
-
 def test_old_jobs_expire_and_recent_jobs_are_kept() -> None:
-    assert select_expired([ended_job("a", 10.0), ended_job("b", 95.0)], RetentionPolicy(ended_s=50.0), 100.0) == ["a"]
+    assert select_expired({JobId("a"): 10.0, JobId("b"): 95.0}, RetentionPolicy(ended_s=50.0), 100.0) == ["a"]
 
 
 def test_oldest_jobs_beyond_the_limit_expire() -> None:
-    jobs = [ended_job("c", 97.0), ended_job("a", 99.0), ended_job("b", 98.0)]
+    jobs = {JobId("c"): 97.0, JobId("a"): 99.0, JobId("b"): 98.0}
     assert select_expired(jobs, RetentionPolicy(ended_s=50.0, ended_max=1), 100.0) == ["c", "b"]
 
 
 def test_no_job_expires_within_the_limits() -> None:
-    assert select_expired([ended_job("a", 99.0)], RetentionPolicy(), 100.0) == []
+    assert select_expired({JobId("a"): 99.0}, RetentionPolicy(), 100.0) == []
 
 
 def test_checkpoints_expire_after_their_period_the_first_deleted_first() -> None:

@@ -67,7 +67,7 @@ class GarbageCollector:
     async def collect_if_due(self) -> None:
         now = self._clock.boottime()
         if now >= self._records_at:
-            expired = select_expired(self._observer.ended_jobs(), self._retention, self._clock.wall())
+            expired = select_expired(self._observer.ended_at, self._retention, self._clock.wall())
             self._records_at = now + (BACKLOG_INTERVAL_S if len(expired) > RECORDS_PER_ROUND_MAX else RECORDS_INTERVAL_S)
             for job in expired[:RECORDS_PER_ROUND_MAX]:
                 await self._delete_job(job)

@@ -79,7 +79,15 @@ class JobObservation:
 
     @property
     def has_ended(self) -> bool:
-        return isinstance(self.records.state, JobState) and self.records.state.phase.final
+        return self.ended_at is not None
+
+    @property
+    def ended_at(self) -> float | None:
+        """Wall time of the end of the job; None if it has not ended."""
+        state = self.records.state
+        if not isinstance(state, JobState) or not state.phase.final:
+            return None
+        return state.events[-1].wall if state.events else 0.0
 
     @property
     def is_running(self) -> bool:

@@ -13,7 +13,7 @@ from holdfast.leader.transactions import TransactionBuilder
 from holdfast.log import Log
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Event
-from holdfast.plan import Command, EndAttempt, Launch, Now, Quarantine, Snapshot, UpdateState, WithdrawOrder, plan
+from holdfast.plan import Command, EndAttempt, Launch, Now, Quarantine, UpdateState, WithdrawOrder, plan
 from holdfast.plan.retention import RetentionPolicy
 from holdfast.zk.leadership import write_outcome as outcomes
 from holdfast.zk.leadership.leadership import Leadership
@@ -48,6 +48,8 @@ class LeaderStats:
     """Duration of the last pass."""
     commands: int = 0
     """Number of commands executed in this epoch."""
+    jobs_read: int = 0
+    """Number of jobs read in this session, each time counted again."""
 
 
 class Leader:
@@ -114,7 +116,7 @@ class Leader:
             undisturbed_since=self._contact.undisturbed_since(now.boot),
         )
         done = await self._execute_all(plan(snapshot, now, on_error=self._log_job_error))
-        self._update_stats(snapshot, done, pass_started_at)
+        self._update_stats(done, pass_started_at)
         if self.lost_reason is None:
             await self._get_garbage_collector().collect_if_due()
         return done
@@ -160,13 +162,13 @@ class Leader:
             )
         return self._garbage_collector
 
-    def _update_stats(self, snapshot: Snapshot, done: int, pass_started_at: float) -> None:
+    def _update_stats(self, done: int, pass_started_at: float) -> None:
         now = self._clock.boottime()
-        alive = sum(job.lease is not None for job in snapshot.jobs.values())
-        self.stats = LeaderStats(len(snapshot.jobs), alive, now - pass_started_at, self.stats.commands + done)
+        jobs, alive = self.observer.count_jobs()
+        self.stats = LeaderStats(jobs, alive, now - pass_started_at, self.stats.commands + done, self.observer.jobs_read)
         if not self._first_pass_logged:
             self._first_pass_logged = True
-            self._log.info("jobs confirmed", jobs=self.stats.jobs, alive=alive, seconds=round(now - self._started_at, 3))
+            self._log.info("jobs confirmed", jobs=jobs, alive=alive, seconds=round(now - self._started_at, 3))
 
     async def _execute(self, command: Command) -> bool:
         builder = TransactionBuilder(self.observer, self._paths, self._leadership.epoch, wall=self._clock.wall())

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import cast
 
-from holdfast.leader.job_observation import JobObservation
+from holdfast.leader.job_observation import NO_RECORDS, JobObservation
 from holdfast.model.identifiers import JobId
 from holdfast.model.versions import FIRST_VERSION
 from holdfast.zk.records.paths import Paths
@@ -52,7 +52,8 @@ class ObservationReader:
         )
         for job, state, children in zip(jobs, results[::2], results[1::2], strict=True):
             if isinstance(children, list):
-                observation = JobObservation(job).add({"state": cast(Znode | None, state)})
+                znodes = {"state": cast(Znode | None, state)}
+                observation = JobObservation(job, znodes, NO_RECORDS.add(znodes))
                 group = ended if observation.has_ended else live if "lease" in children else others
                 group.append(observation)
         return live, others, ended

@@ -5,7 +5,7 @@ or a manual edit is noticed too.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from holdfast.clock import Clock
@@ -15,7 +15,6 @@ from holdfast.leader.order_index import OrderIndex
 from holdfast.model.cluster_records import NodeRecord
 from holdfast.model.codec import MalformedRecord, NewerSchema, decode, schema_for_writing
 from holdfast.model.identifiers import Epoch, JobId, NodeId
-from holdfast.model.job import JobState
 from holdfast.plan.snapshot import NodeView, Snapshot
 from holdfast.zk.records.announced_schemas import announced_schema
 from holdfast.zk.records.paths import Paths
@@ -23,6 +22,8 @@ from holdfast.zk.session.client import ANY_PATH, Client, Znode
 from holdfast.zk.session.missing_znode import none_if_missing
 
 JOBS_PER_READ = 100
+GROUPS_AT_ONCE = 4
+"""Groups of jobs that are read at the same time. On a busy machine most of the time is spent waiting for replies."""
 AGE_S_MAX = 60.0
 """Age at which an observation is renewed without a watch."""
 AGED_PER_PASS_MAX = 20
@@ -37,6 +38,9 @@ class Observer:
         self._reader = ObservationReader(client, paths)
         self.orders = OrderIndex(client, paths)
         self._jobs: dict[JobId, JobObservation] = {}
+        """Jobs that have not ended."""
+        self._ended_at: dict[JobId, float] = {}
+        """Wall time of the end of each ended job. Nothing else of it is kept: no decision about a job needs it."""
         self._observed_at: dict[JobId, float] = {}
         """Boot time of each observation, oldest first."""
         self._stale_jobs: set[JobId] = set()
@@ -45,6 +49,8 @@ class Observer:
         self._nodes_gone_since: dict[NodeId, float] = {}
         self._schemas: dict[NodeId, int] = {}
         self._quarantined: frozenset[JobId] = frozenset()
+        self.jobs_read = 0
+        """Jobs that were read, each time counted again."""
         self.mark_all_stale()
 
     # Marking stale
@@ -52,7 +58,7 @@ class Observer:
     def mark_all_stale(self) -> None:
         """Mark everything stale that may have changed. An ended job does not change: age and the list of jobs renew it."""
         self._mark_lists_stale()
-        self._stale_jobs |= {job for job, observation in self._jobs.items() if not observation.has_ended}
+        self._stale_jobs |= self._jobs.keys()
 
     def _mark_lists_stale(self) -> None:
         paths = self._paths
@@ -123,13 +129,13 @@ class Observer:
 
     async def _refresh_job_list(self) -> None:
         present = set(map(JobId, await self._client.children(self._paths.jobs, watch=True)))
-        for job in self._jobs.keys() - present:
+        for job in self._observed_at.keys() - present:
             self._forget(job)
-        self._stale_jobs |= present - self._jobs.keys()
+        self._stale_jobs |= present - self._observed_at.keys()
 
     def _forget(self, job: JobId) -> None:
-        self._jobs.pop(job, None)
-        self._observed_at.pop(job, None)
+        for known in (self._jobs, self._ended_at, self._observed_at):
+            known.pop(job, None)
 
     def _aged_jobs(self) -> set[JobId]:
         before = self._clock.boottime() - AGE_S_MAX
@@ -143,12 +149,21 @@ class Observer:
     async def _refresh_jobs(self) -> None:
         while self._stale_jobs:
             order = sorted(self._stale_jobs)
-            for first in range(0, len(order), JOBS_PER_READ):
-                await self._refresh_group(order[first : first + JOBS_PER_READ])
+            groups = [order[first : first + JOBS_PER_READ] for first in range(0, len(order), JOBS_PER_READ)]
+            for first in range(0, len(groups), GROUPS_AT_ONCE):
+                await self._refresh_groups(groups[first : first + GROUPS_AT_ONCE])
+
+    async def _refresh_groups(self, groups: list[list[JobId]]) -> None:
+        """Read the groups at the same time. After an error, wait for all of them: a late reply must not replace a newer one."""
+        outcomes = await asyncio.gather(*map(self._refresh_group, groups), return_exceptions=True)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
 
     async def _refresh_group(self, group: list[JobId]) -> None:
         # Unmarked before the read: a watch that fires during the read marks the job again.
         self._stale_jobs.difference_update(group)
+        self.jobs_read += len(group)
         try:
             observations = await self._reader.read(group, self._was_running)
         except BaseException:
@@ -162,23 +177,26 @@ class Observer:
     def _was_running(self, job: JobId) -> bool:
         """Return False only for a job whose previous observation was not of a running job. True for a job seen first now."""
         previous = self._jobs.get(job)
-        return previous is None or previous.is_running
+        return previous.is_running if previous is not None else job not in self._ended_at
 
     def _store(self, observation: JobObservation) -> None:
         job, now = observation.id, self._clock.boottime()
-        self._observed_at.pop(job, None)  # the new entry goes to the end of the order
+        previous = self._jobs.get(job)
+        self._forget(job)  # the new entries go to the end of the order
         self._observed_at[job] = now
-        if observation.is_alive or observation.has_ended:
+        if (ended_at := observation.ended_at) is not None:
+            self._ended_at[job] = ended_at
+            return
+        if observation.is_alive:
             self._jobs[job] = observation
             return
-        previous = self._jobs.get(job)
         since = previous.lease_gone_since if previous is not None and not _may_have_run(previous, observation) else None
         self._jobs[job] = replace(observation, lease_gone_since=since if since is not None else now)
 
     # Results
 
     def snapshot(self, epoch: Epoch) -> Snapshot:
-        """Return the observed state. The leader adds its own timing and contact."""
+        """Return the observed state of all jobs that have not ended. The leader adds its own timing and contact."""
         return Snapshot(
             epoch=epoch,
             jobs={id: observation.view for id, observation in self._jobs.items()},
@@ -190,13 +208,15 @@ class Observer:
 
     def count_jobs(self) -> tuple[int, int]:
         """Return the number of jobs, and how many of them have a lease."""
-        return len(self._jobs), sum(observation.is_alive for observation in self._jobs.values())
+        return len(self._observed_at), sum(observation.is_alive for observation in self._jobs.values())
 
-    def ended_jobs(self) -> list[tuple[JobId, JobState]]:
-        states = ((id, observation.records.state) for id, observation in self._jobs.items() if observation.has_ended)
-        return [(id, state) for id, state in states if isinstance(state, JobState)]
+    @property
+    def ended_at(self) -> Mapping[JobId, float]:
+        """Wall time of the end of each ended job."""
+        return self._ended_at
 
     def observation(self, job: JobId) -> JobObservation | None:
+        """Return the last observation of a job that has not ended."""
         return self._jobs.get(job)
 
     def jobs_set_aside(self) -> dict[JobId, str]:

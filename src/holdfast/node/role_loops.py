@@ -116,7 +116,10 @@ class RoleLoops:
         """Job counts of the leader or of the node next in the election; None on other nodes."""
         if self._leader is not None:
             return self._leader.stats
-        return LeaderStats(*self._observer.count_jobs()) if self._observer is not None else None
+        if self._observer is None:
+            return None
+        jobs, alive = self._observer.count_jobs()
+        return LeaderStats(jobs, alive, jobs_read=self._observer.jobs_read)
 
     def stop_leading(self) -> None:
         """Stop leading. A pass in progress continues, but the epoch check rejects its writes."""

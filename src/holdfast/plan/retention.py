@@ -1,10 +1,9 @@
 """Retention of the records of ended jobs and of their checkpoints."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.model.identifiers import JobId
-from holdfast.model.job import JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +18,11 @@ class RetentionPolicy:
     """Seconds after the deletion of a job's record until its checkpoint expires; None if checkpoints are kept forever."""
 
 
-def select_expired(ended: Iterable[tuple[JobId, JobState]], policy: RetentionPolicy, now: float) -> list[JobId]:
-    """Return the jobs whose records have expired by age or by number, oldest first. `now` is a wall time."""
-    by_age = sorted((state.events[-1].wall if state.events else 0.0, job) for job, state in ended)
+def select_expired(ended_at: Mapping[JobId, float], policy: RetentionPolicy, now: float) -> list[JobId]:
+    """Return the jobs whose records have expired by age or by number, oldest first. All times are wall times."""
+    by_age = sorted((wall_s, job) for job, wall_s in ended_at.items())
     excess = max(0, len(by_age) - policy.ended_max)
-    return [job for rank, (ended_at, job) in enumerate(by_age) if rank < excess or ended_at < now - policy.ended_s]
+    return [job for rank, (wall_s, job) in enumerate(by_age) if rank < excess or wall_s < now - policy.ended_s]
 
 
 def select_expired_checkpoints(deleted_at: Mapping[JobId, float], policy: RetentionPolicy, now: float) -> list[JobId]:

@@ -1,6 +1,7 @@
 """Single nodes, started by `holdfast node` on the ZooKeeper server of a test."""
 
 import contextlib
+import http.client
 import json
 import os
 import subprocess
@@ -40,7 +41,7 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         with (
-            contextlib.suppress(OSError, ValueError, KeyError),
+            contextlib.suppress(OSError, ValueError, KeyError, http.client.HTTPException),
             urllib.request.urlopen(f"{self._read('agent.json')['api']}/v1/node") as answer,
         ):
             fields: dict[str, Any] = json.load(answer)

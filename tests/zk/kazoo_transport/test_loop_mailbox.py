@@ -47,6 +47,26 @@ def test_failing_callback_does_not_prevent_later_ones() -> None:
     assert [type(error) for error in errors] == [ValueError]
 
 
+def test_stream_of_callbacks_does_not_stop_other_work_of_the_loop() -> None:
+    posted: list[int] = []
+
+    async def test() -> int:
+        loop = asyncio.get_running_loop()
+        mailbox = LoopMailbox(loop)
+
+        def post_next() -> None:
+            posted.append(1)
+            if len(posted) < 1000:
+                mailbox.post(post_next)
+
+        mailbox.post(post_next)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return len(posted)
+
+    assert asyncio.run(test()) < 10
+
+
 def test_post_after_the_loop_is_closed_is_ignored() -> None:
     loop = asyncio.new_event_loop()
     mailbox = LoopMailbox(loop)

@@ -67,6 +67,7 @@ class NetworkClient:
         self._connection_count = 0
         self._stopped = self._loop.create_future()
         self._fired_paths: set[str] = set()
+        self._wake_scheduled = False
         self._packet_sizer = PacketSizer()
         self._multi_read_supported = True
         """Assumed until a server rejects a batched read, which also closes the connection."""
@@ -273,7 +274,14 @@ class NetworkClient:
         self._mailbox.post(self._fire, event.path or ANY_PATH)
 
     def _fire(self, path: str) -> None:
+        """Note the path and wake the owner soon: once for many watches, because its work grows with what it watches."""
         self._fired_paths.add(path)
+        if not self._wake_scheduled:
+            self._wake_scheduled = True
+            self._loop.call_soon(self._wake_for_fired_paths)
+
+    def _wake_for_fired_paths(self) -> None:
+        self._wake_scheduled = False
         self._wake()
 
     def take_fired_paths(self) -> set[str]:

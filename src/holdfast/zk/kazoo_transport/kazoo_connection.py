@@ -11,6 +11,7 @@ from kazoo.exceptions import SessionExpiredError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect as ConnectRequest
+from kazoo.protocol.states import Callback, EventType
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
@@ -41,6 +42,11 @@ class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
         except OSError as error:
             self.connection_problem = f"{hostname}:{address[1]}: {_reason(error)}"
             raise
+
+    def dispatch_callback(self, callback: Callback) -> None:
+        """Drop the event that kazoo sends to each watcher when the connection is lost: the client fires ANY_PATH once."""
+        if callback.type != "watch" or callback.args[0].type != EventType.NONE:
+            super().dispatch_callback(callback)
 
     def _open(self, address: tuple[str, int], hostname: str) -> socket.socket:
         connection = socket.create_connection(address, timeout=self.handshake_s)

@@ -29,9 +29,10 @@ class LoopMailbox:
         # Clear the flag before reading the queue: a callback posted in between may wake the loop twice, but is never missed.
         self._loop_woken = False
         try:
-            while self._callbacks:
+            # A callback posted meanwhile has woken the loop again. So a stream of callbacks does not stop all other work.
+            for _ in range(len(self._callbacks)):
                 callback, arguments = self._callbacks.popleft()
                 callback(*arguments)
-        finally:
-            if self._callbacks:  # a callback failed; the others still have to run
-                self._loop.call_soon(self._run_callbacks)
+        except BaseException:
+            self._loop.call_soon(self._run_callbacks)  # the other callbacks still have to run
+            raise
