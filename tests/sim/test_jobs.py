@@ -116,6 +116,8 @@ CATCHING_SEEDS = {
     "promise renewed for ordered end": 40,
     "checkpoint outcomes not read": 38,
     "only last checkpoint outcome read": 38,
+    "loss taken for an outcome": 38,
+    "unreported attempts forgotten": 38,
     "late start counted as job failure": 74,
     "name released in second transaction": 17,
     "record deleted in two transactions": 6,
