@@ -99,6 +99,20 @@ def test_failed_start_keeps_the_progress_of_the_previous_attempt(backend: Backen
     run_scene(backend, scene)
 
 
+def test_failed_start_keeps_the_first_unreported_attempt(backend: Backend) -> None:
+    """The outcome of attempt 1 may be in the checkpoint, although its certificate says LOST."""
+
+    async def scene(cluster: Cluster) -> None:
+        first = await start_attempt(cluster)
+        await first.release(Outcome(Ending.LOST, "its node is gone"), None)
+        await cluster.run_passes_until_idle()
+        await make_executor(cluster, FullDisk()).run_pass(cluster.client)
+        report = await cluster.report()
+        assert (report.attempt, report.dead, report.first_unreported) == (2, True, 1)
+
+    run_scene(backend, scene)
+
+
 def test_failed_start_does_not_replace_the_report_of_an_attempt_that_may_be_alive(backend: Backend) -> None:
     """The report of that attempt names the nodes whose promises can keep it alive."""
 

@@ -8,6 +8,7 @@ from tests.contract.backends import Backend
 from tests.contract.leader_scene import JOB, Cluster, run_scene, start_attempt
 
 LOST = Outcome(Ending.LOST, "the machine was shut down")
+FAILED = Outcome(Ending.FAILED, "KeyError: 'word'")
 
 
 def test_report_keeps_the_progress_of_the_previous_attempt_until_there_is_newer_progress(backend: Backend) -> None:
@@ -44,6 +45,20 @@ def test_first_batch_of_an_attempt_replaces_the_progress_of_earlier_attempts(bac
             assert await second.send_heartbeat(driver_pid=7, progress=progress, failsafe=(), proven=batch is not None)
             await cluster.client.sync(cluster.paths.jobs)
             assert (await cluster.report()).progress == Progress(batch_id=reported)
+
+    run_scene(backend, scene)
+
+
+def test_report_names_the_first_unreported_attempt_until_an_outcome_is_reported(backend: Backend) -> None:
+    async def scene(cluster: Cluster) -> None:
+        for attempt, outcome, first_unreported in ((1, LOST, 1), (2, LOST, 1), (3, FAILED, 1), (4, LOST, 4)):
+            hold = await start_attempt(cluster, attempt)
+            assert (await cluster.report()).first_unreported == first_unreported
+            await hold.release(outcome, None)
+            await cluster.run_passes_until_idle()
+            while (await cluster.state()).phase is Phase.BACKOFF:
+                await cluster.backend.advance(0.5)
+                await cluster.run_passes_until_idle()
 
     run_scene(backend, scene)
 

@@ -197,6 +197,24 @@ def test_invalid_attempt_number_is_refused(claims: Claims, attempt: int) -> None
     assert claims.list_attempts() == []
 
 
+def test_outcomes_since_an_attempt_come_with_the_newest_claim(claims: Claims, write_raw: WriteRaw) -> None:
+    assert claims.read_outcomes_since(claim(1), 1) == (0, {})
+    for attempt in (2, 3, 5):
+        claims.claim(claim(attempt))
+    for attempt in (1, 2, 3, 6, 8):
+        claims.write_outcome(attempt, {"n": attempt})
+    write_raw("outcome-4", b"no JSON")
+    assert claims.read_outcomes_since(claim(7), 2) == (5, {2: {"n": 2}, 3: {"n": 3}, 6: {"n": 6}})
+    assert claims.read_outcomes_since(claim(7), 7) == (0, {}), "nothing is read if there is no such outcome"
+
+
+def test_outcomes_of_another_job_are_not_returned(claims: Claims) -> None:
+    claims.claim(claim(1, job="job-2"))
+    claims.write_outcome(1, {"n": 1})
+    assert claims.read_outcomes_since(claim(2), 1) == (0, {})
+    assert claims.read_outcomes_since(claim(2, job="job-2"), 1) == (1, {1: {"n": 1}})
+
+
 def test_too_large_outcome_is_refused(claims: Claims) -> None:
     with pytest.raises(Refused, match="too large"):
         claims.write_outcome(1, {"reason": "x" * 300_000})

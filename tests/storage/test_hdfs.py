@@ -62,6 +62,15 @@ def test_checkpoint_belongs_to_the_job_that_claimed_it(location: str) -> None:
         claim("j2")
 
 
+def test_next_attempt_reads_the_outcomes_of_earlier_ones(location: str) -> None:
+    claims = Claims(location, in_subprocess=False)
+    first, third = (CheckpointClaim(cluster="c", job="j1", attempt=number, node="n1", nonce="x") for number in (1, 3))
+    assert claims.read_outcomes_since(third, 1) == (0, {})
+    claims.claim(first)
+    claims.write_outcome(1, {"ending": "finished"})
+    assert claims.read_outcomes_since(third, 1) == (1, {1: {"ending": "finished"}})
+
+
 def test_of_many_writers_one_creates_a_file(folder: RemoteFolder) -> None:
     start, created = threading.Barrier(8), []
 

@@ -69,6 +69,7 @@ def test_subprocess_returns_claims_and_their_warnings(bucket: Bucket) -> None:
         claims.claim(CheckpointClaim("c", "k", 2, "n", "y"))
     claims.write_outcome(1, b'{"reason": "\xc3\xa4"}')
     assert claims.read_latest_outcome() == (1, {"reason": "ä"})
+    assert claims.read_outcomes_since(CheckpointClaim("c", "j", 2, "n", "y"), 1) == (1, {1: {"reason": "ä"}})
     bucket.put("checkpoints/j/_holdfast/claim-2", b"garbage")
     assert claims.read_owner() == CheckpointClaim("c", "j", 1, "n", "x")
     assert claims.list_attempts() == [1, 2]

@@ -203,6 +203,8 @@ class Report:
     """True after the attempt's first batch. A runner of an earlier release sets it only for a version on trial."""
     starting: bool = False
     """Copy of the lease's field. The leader watches the report, so its change wakes the leader."""
+    first_unreported: Attempt = NO_ATTEMPT
+    """First attempt whose outcome ZooKeeper may lack; this attempt if none. 0 in a report of an earlier release."""
 
 
 @dataclass(frozen=True, slots=True)

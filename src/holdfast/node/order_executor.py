@@ -21,6 +21,7 @@ from holdfast.model.codec import decode, encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Ending, JobState, Order, Outcome, Report
 from holdfast.model.phase import Phase
+from holdfast.model.unreported_outcome import first_unreported_attempt
 from holdfast.model.versions import Versions
 from holdfast.node.attempts import AttemptId, SpawnFailed
 from holdfast.node.expiry_certificate import ExpiryCertifier, LocalPromises
@@ -190,6 +191,7 @@ class OrderExecutor:
             outcome=Outcome(Ending.LOST, reason),
             dead=True,
             version=versions.current,
+            first_unreported=first_unreported_attempt(last) if last is not None else order.attempt,
         )
         data = encode(failed, schema=await read_schema_for_writing(client, self._paths))
         newest = Check(self._paths.job(order.job, "attempt"), order.attempt)

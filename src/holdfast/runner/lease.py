@@ -17,6 +17,7 @@ from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import OLDEST_SCHEMA, MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Desired, DesiredRecord, Lease, Outcome, Progress, Report, SparkApplication, Spec
+from holdfast.model.unreported_outcome import first_unreported_attempt
 from holdfast.model.versions import FIRST_VERSION
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Check, Client, Committed, Create, Delete, NoNode, Operation, SetData, Stat, Znode
@@ -149,6 +150,7 @@ class LeaseHolder:
             progress=progress,
             version=assignment.version,
             starting=True,
+            first_unreported=first_unreported_attempt(previous) if previous is not None else assignment.attempt,
         )
         decoded_spec = decode(Spec, spec.data, where="its spec")
         taken = TakenLease(decoded_spec, desired.stat.version, desired_record.trial_s, previous, desired_record.trust)

@@ -17,7 +17,7 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from holdfast.errors import Refused, Unavailable
@@ -98,10 +98,8 @@ class ClaimBook:
     def read_owner(self) -> dict[str, Any] | None:
         """Return the fields of the newest readable claim."""
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
-            for attempt in reversed(_list_numbers(folder, _CLAIM)):
-                claim = self._read_claim(folder, attempt)
-                if isinstance(claim, CheckpointClaim):
-                    return dataclasses.asdict(claim)
+            claim = self._find_newest_claim(folder, _list_numbers(folder, _CLAIM))
+            return dataclasses.asdict(claim) if claim is not None else None
         return None
 
     def list_attempts(self) -> list[int]:
@@ -121,6 +119,22 @@ class ClaimBook:
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
             return self._read_outcome(folder, attempt)
         return None
+
+    def read_outcomes_since(self, fields: dict[str, Any], first: int) -> tuple[int, list[tuple[int, dict[str, Any]]]]:
+        """Return the newest earlier claim (0 if none) and the outcomes of attempts from `first` on, before an attempt claims.
+
+        `fields` are those of its CheckpointClaim. If another job owns the checkpoint, its outcomes are not returned.
+        """
+        claim = CheckpointClaim(**fields)
+        with contextlib.suppress(FolderMissing), self._open(False) as folder:
+            names = [entry.name for entry in folder.entries()]
+            claims = [number for number in _select_numbers(names, _CLAIM) if number < claim.attempt]
+            attempts = [number for number in _select_numbers(names, _OUTCOME) if first <= number < claim.attempt]
+            owner = self._find_newest_claim(folder, claims) if attempts else None
+            if owner is not None and owner.is_same_job(claim):
+                outcomes = [(attempt, self._read_outcome(folder, attempt)) for attempt in attempts]
+                return claims[-1], [(attempt, outcome) for attempt, outcome in outcomes if outcome is not None]
+        return 0, []
 
     def read_latest_outcome(self) -> tuple[int, dict[str, Any]] | None:
         with contextlib.suppress(FolderMissing), self._open(False) as folder:
@@ -204,6 +218,11 @@ class ClaimBook:
             return UNREADABLE_CLAIM
         return claim
 
+    def _find_newest_claim(self, folder: Folder, numbers: list[int]) -> CheckpointClaim | None:
+        """Return the newest readable claim among these numbers."""
+        claims = (self._read_claim(folder, number) for number in reversed(numbers))
+        return next((claim for claim in claims if isinstance(claim, CheckpointClaim)), None)
+
     def _read_outcome(self, folder: Folder, attempt: int) -> dict[str, Any] | None:
         name = name_outcome(attempt)
         try:
@@ -232,7 +251,11 @@ EMPTY_CLAIM, UNREADABLE_CLAIM = object(), object()
 
 
 def _list_numbers(folder: Folder, pattern: re.Pattern[str]) -> list[int]:
-    matches = (pattern.fullmatch(entry.name) for entry in folder.entries())
+    return _select_numbers((entry.name for entry in folder.entries()), pattern)
+
+
+def _select_numbers(names: Iterable[str], pattern: re.Pattern[str]) -> list[int]:
+    matches = map(pattern.fullmatch, names)
     return sorted(int(match[1]) for match in matches if match is not None)
 
 

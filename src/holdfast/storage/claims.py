@@ -22,6 +22,12 @@ class AttemptOutcome(NamedTuple):
     outcome: dict[str, Any]
 
 
+class RecentOutcomes(NamedTuple):
+    newest_claim: int
+    """Attempt of the newest claim; 0 if there is none."""
+    outcomes: dict[int, dict[str, Any]]
+
+
 def _ignore(_sentence: str) -> None:
     pass
 
@@ -70,6 +76,15 @@ class Claims:
         """Return the outcome of an attempt, or None if there is none. Warn about one that is not a JSON object."""
         outcome: dict[str, Any] | None = self._call(ClaimBook.read_outcome, attempt=attempt)
         return outcome
+
+    def read_outcomes_since(self, claim: CheckpointClaim, first: int) -> RecentOutcomes:
+        """Return the outcomes of the attempts from `first` on, before the attempt of this claim claims the checkpoint.
+
+        Empty if another job owns the checkpoint. Warn about an outcome that is not a JSON object.
+        """
+        fields = dataclasses.asdict(claim)
+        newest_claim, outcomes = self._call(ClaimBook.read_outcomes_since, fields=fields, first=first)
+        return RecentOutcomes(newest_claim, {attempt: outcome for attempt, outcome in outcomes})
 
     def read_latest_outcome(self) -> AttemptOutcome | None:
         """Return the newest readable outcome. Later attempts may exist without an outcome."""

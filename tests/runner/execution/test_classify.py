@@ -108,12 +108,24 @@ def test_failure_without_a_record_quotes_the_last_exception_in_the_output() -> N
 
 
 def test_signal_is_named_in_the_reason() -> None:
-    assert classify(killed(signal.SIGSEGV)) == (Ending.KILLED, "the driver was killed by SIGSEGV")
     assert classify(killed(signal.SIGKILL)) == (Ending.KILLED, "the driver was killed by SIGKILL")
-    assert classify(killed(signal.SIGABRT) | 0x80)[1] == "the driver was killed by SIGABRT", "with a core dump"
     assert classify(killed(70))[1] == "the driver was killed by signal 70"
     interrupted = failed("it was interrupted (line 3 of a.py)", exception="KeyboardInterrupt")
     assert classify(exited(130), interrupted) == (Ending.KILLED, "it was interrupted (line 3 of a.py) (SIGINT)")
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP"])
+def test_crash_is_a_failure_of_the_job(name: str) -> None:
+    number = killed(signal.Signals[name])
+    assert classify(number) == (Ending.FAILED, f"the driver crashed with {name}")
+    assert classify(number | 0x80) == (Ending.FAILED, f"the driver crashed with {name}"), "with a core dump"
+    assert classify(number, FINISHED)[0] is Ending.FAILED, "during its exit"
+    assert classify(number, oom_kills=True)[0] is Ending.FAILED, "the kernel kills with SIGKILL"
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGXCPU", "SIGUSR1"])
+def test_signal_from_outside_is_not_a_failure_of_the_script(name: str) -> None:
+    assert classify(killed(signal.Signals[name])) == (Ending.KILLED, f"the driver was killed by {name}")
 
 
 OOM_TAIL = "26/11/15 ERROR x\njava.lang.OutOfMemoryError: Java heap space\nTerminating due to java.lang.OutOfMemoryError\n"
@@ -162,7 +174,7 @@ def test_memory_is_not_blamed_without_evidence_about_this_driver() -> None:
     """The kernel counts kills of the whole machine, and the log may show an executor that recovered."""
     assert classify(exited(1), failed(), oom_kills=True)[0] is Ending.FAILED
     assert classify(exited(1), failed(), OOM_TAIL)[0] is Ending.FAILED
-    assert classify(killed(signal.SIGSEGV), oom_kills=True)[0] is Ending.KILLED
+    assert classify(killed(signal.SIGTERM), oom_kills=True)[0] is Ending.KILLED
     assert classify(exited(1), failed(java_status=-9))[0] is Ending.FAILED
     assert classify(exited(0), FINISHED, OOM_TAIL, oom_kills=True)[0] is Ending.FINISHED
 

@@ -1,10 +1,14 @@
 """Outcome of an attempt whose driver is killed. The driver is a real process; the test sets its deadline."""
 
 import asyncio
+import os
 import secrets
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from holdfast import log
 from holdfast.clock import SystemClock
@@ -24,10 +28,12 @@ CLOCK = SystemClock()
 NO_ZOOKEEPER = ConnectionSettings((("127.0.0.1", 1),))
 TIMEOUT_S = 60.0
 LONG_S = 600.0
+SLEEPER = "import time\ntime.sleep(600)\n"
+CRASHER = "import os\nos.kill(os.getpid(), {number})\n"
 
 
 class RunningAttempt:
-    """Attempt whose script sleeps."""
+    """Attempt whose driver has been started."""
 
     def __init__(self, execution: LocalDriverExecution, outcome_task: "asyncio.Task[Outcome]") -> None:
         self.execution = execution
@@ -43,10 +49,10 @@ class RunningAttempt:
 
 
 @asynccontextmanager
-async def running_attempt(directory: Path) -> AsyncIterator[RunningAttempt]:
+async def running_attempt(directory: Path, script: str = SLEEPER) -> AsyncIterator[RunningAttempt]:
     (directory / "storage").mkdir()
     (directory / "attempt").mkdir()
-    (directory / "script").write_text("import time\ntime.sleep(600)\n")
+    (directory / "script").write_text(script)
     storage = open_storage(str(directory / "storage"))
     spec = Spec("sleeper", "sleeper.py", storage.put(directory / "script"))
     assignment = AttemptAssignment(JobId("j1"), Attempt(1), NodeId("n1"), secrets.token_hex(8))
@@ -103,5 +109,24 @@ def test_killed_driver_has_the_outcome_that_the_kill_was_requested_with(tmp_path
         async with running_attempt(tmp_path) as attempt:
             attempt.execution.kill(cause)
             assert await attempt.outcome() == cause
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("crash", [signal.SIGSEGV, signal.SIGABRT], ids=["SIGSEGV", "SIGABRT"])
+def test_script_that_crashes_has_failed(tmp_path: Path, crash: signal.Signals) -> None:
+    async def test() -> None:
+        async with running_attempt(tmp_path, CRASHER.format(number=int(crash))) as attempt:
+            assert await attempt.outcome() == Outcome(Ending.FAILED, f"the driver crashed with {crash.name}")
+
+    asyncio.run(test())
+
+
+def test_driver_that_is_killed_from_outside_was_killed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_attempt(tmp_path) as attempt:
+            assert attempt.execution.driver_pid is not None
+            os.kill(attempt.execution.driver_pid, signal.SIGKILL)
+            assert await attempt.outcome() == Outcome(Ending.KILLED, "the driver was killed by SIGKILL")
 
     asyncio.run(test())

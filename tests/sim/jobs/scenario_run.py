@@ -29,7 +29,6 @@ class ScenarioRun:
         self.environment = SharedEnvironment(DriverRegistry(), components.storage(world), Lan(world), components)
         self.nodes = [JobNode(world, name, self.environment, slots=slots) for name, slots in self._choose_machines()]
         self.oracles = JobOracles(world, self.nodes, self.environment)
-        self.environment.storage.first_attempt = self.oracles.runs.first_attempt_of_open_run
         self.users = Users(world, components, self.oracles)
         self.faults = FailsafeScripts(world, self.nodes, self.environment, self.oracles, random.Random(f"{world.seed}/faults"))
         self.jobs: list[JobId] = []

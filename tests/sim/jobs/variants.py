@@ -53,7 +53,6 @@ from tests.sim.jobs.broken.nodes import (
 )
 from tests.sim.jobs.broken.runners import (
     AsksConfirmedSetOnly,
-    ChecksLastAttemptOnly,
     ExecutionWithoutDeadline,
     ExecutionWithoutStartCheck,
     IgnoresOutcomes,
@@ -63,12 +62,15 @@ from tests.sim.jobs.broken.runners import (
     NewSessionAsConfirmation,
     PromiseWithoutMargin,
     ReadAsHeartbeat,
+    ReadsLastOutcomeOnly,
     ReadyAtOnce,
+    ReportsOnlyItself,
     ReportsWithoutLease,
     RetakesAfterDeadline,
     RetakesWithoutAttemptCheck,
     RetakesWithoutReportWrite,
     RunnerDeadlineFromReply,
+    TakesLossForOutcome,
 )
 from tests.sim.jobs.cluster.job_node import Components
 from tests.sim.leadership.agent_node import TIMING
@@ -269,9 +271,21 @@ VARIANTS = {
         scenarios=("ending",),
     ),
     "only last checkpoint outcome read": Variant(
-        "Rule 6: a new attempt reads the outcomes of all earlier attempts, not only of the last one.",
+        "Rule 6: a new attempt reads the outcomes of all attempts whose end ZooKeeper may not know, not only of the last one.",
         "JobOracles._check_driver_start",
-        Components(storage=ChecksLastAttemptOnly),
+        Components(storage=ReadsLastOutcomeOnly),
+        scenarios=("ending",),
+    ),
+    "loss taken for an outcome": Variant(
+        "Rule 6: a report that says LOST does not prove that ZooKeeper knows the outcomes of the attempt and of earlier ones.",
+        "JobOracles._check_driver_start",
+        Components(storage=TakesLossForOutcome),
+        scenarios=("ending",),
+    ),
+    "unreported attempts forgotten": Variant(
+        "Rule 6: each report carries on which earlier attempts may have an outcome that ZooKeeper lacks.",
+        "JobOracles._check_driver_start",
+        Components(runner=ReportsOnlyItself),
         scenarios=("ending",),
     ),
     "late start counted as job failure": Variant(

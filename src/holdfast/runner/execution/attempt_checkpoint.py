@@ -10,7 +10,9 @@ from holdfast.errors import Conflict, HoldfastError, Refused
 from holdfast.log import Log
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
+from holdfast.model.identifiers import Attempt
 from holdfast.model.job import Ending, Outcome, Report
+from holdfast.model.unreported_outcome import find_unreported_outcome, first_unreported_attempt
 from holdfast.runner.execution.checkpoint_check import CheckpointDamaged, CheckpointVerification
 from holdfast.runner.execution.claim_answers import ClaimAnswers
 from holdfast.runner.execution.control_reader import ControlReader
@@ -60,13 +62,16 @@ class AttemptCheckpoint:
     # Before the driver starts
 
     async def require_no_unreported_outcome(self, previous_report: Report | None) -> None:
-        """Raise EndedBeforeStart if the previous attempt ended without reporting its outcome to ZooKeeper."""
-        if previous_report is None or previous_report.outcome is not None:
+        """Raise EndedBeforeStart if an earlier attempt ended and ZooKeeper may lack its outcome."""
+        first = first_unreported_attempt(previous_report) if previous_report is not None else self._claim.attempt
+        if first >= self._claim.attempt:
             return
-        fields = await asyncio.to_thread(self._claims.read_outcome, previous_report.attempt)
-        if (outcome := _decode_outcome(fields)) is not None:
-            reason = f"attempt {previous_report.attempt} ended without reporting its outcome to ZooKeeper: {outcome.reason}"
-            raise EndedBeforeStart(Outcome(outcome.ending, reason))
+        recent = await asyncio.to_thread(self._claims.read_outcomes_since, self._claim, first)
+        decoded = {Attempt(attempt): _decode_outcome(fields) for attempt, fields in recent.outcomes.items()}
+        outcomes = {attempt: outcome for attempt, outcome in decoded.items() if outcome is not None}
+        if (found := find_unreported_outcome(outcomes, recent.newest_claim)) is not None:
+            reason = f"attempt {found.attempt} ended without reporting its outcome to ZooKeeper: {found.outcome.reason}"
+            raise EndedBeforeStart(Outcome(found.outcome.ending, reason))
 
     async def claim(self) -> None:
         """Claim the checkpoint for this attempt. Raise EndedBeforeStart if another job or a later attempt has it."""
@@ -135,9 +140,7 @@ class AttemptCheckpoint:
             self._log.warning("outcome not saved in the checkpoint", problem=str(error))
 
 
-def _decode_outcome(fields: dict[str, Any] | None) -> Outcome | None:
-    if fields is None:
-        return None
+def _decode_outcome(fields: dict[str, Any]) -> Outcome | None:
     with suppress(MalformedRecord, NewerSchema):
         return decode(Outcome, json.dumps(fields).encode(), where="outcome")
     return None

@@ -38,6 +38,13 @@ STOPPED_BY_SIGNAL = (
     "the job did not reach a batch boundary in time after the stop request and was killed: its last batch runs again"
 )
 
+CRASH_SIGNALS = frozenset(
+    (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP)
+)
+"""Signals that a program causes itself, for example by a segmentation fault in a native library. They are failures of the job.
+
+All other signals count as sent from outside: Holdfast, the kernel's out-of-memory killer and operators use other ones."""
+
 _JAVA_HEAP = re.compile(r"java\.lang\.OutOfMemoryError|Java heap space|GC overhead limit exceeded")
 _DATA_LOST = re.compile(r"data may have been lost", re.IGNORECASE)
 _WORKER_CRASHED = re.compile(r"Python worker exited unexpectedly")
@@ -92,6 +99,8 @@ def _classify_signal(number: int, *, stop_requested: bool, kernel_killed_for_mem
         return _outcome(Ending.STOPPED, STOPPED_BY_SIGNAL)
     if kernel_killed_for_memory and number == signal.SIGKILL:
         return _outcome(Ending.OUT_OF_MEMORY, KERNEL_KILLED)
+    if number in CRASH_SIGNALS:
+        return _outcome(Ending.FAILED, f"the driver crashed with {_signal_name(number)}")
     return _outcome(Ending.KILLED, f"the driver was killed by {_signal_name(number)}")
 
 

@@ -77,8 +77,11 @@ class LocalDriverExecution:
     async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
         try:
             command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
+            checkpoint = self._checkpoint = self._open_checkpoint(command)
+            # Before anything else that may fail: only LOST may be reported without this look.
+            await checkpoint.require_no_unreported_outcome(previous_report)
             memory_limit = memory_limit_bytes(spec)
-            checkpoint = await self._prepare(spec, command, previous_report, trust)
+            await self._prepare(spec, command, checkpoint, previous_report, trust)
             return await self._execute(spec, command, checkpoint, memory_limit)
         except EndedBeforeStart as ended:
             return ended.outcome
@@ -91,10 +94,13 @@ class LocalDriverExecution:
             return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {problem}")
 
     async def _prepare(
-        self, spec: Spec, command: DriverCommand, previous_report: Report | None, trust: CheckpointTrust | None
-    ) -> AttemptCheckpoint:
-        checkpoint = self._checkpoint = self._open_checkpoint(command)
-        await checkpoint.require_no_unreported_outcome(previous_report)
+        self,
+        spec: Spec,
+        command: DriverCommand,
+        checkpoint: AttemptCheckpoint,
+        previous_report: Report | None,
+        trust: CheckpointTrust | None,
+    ) -> None:
         await check_master(spec, os.environ)
         # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
         await self._fetch_code(command)
@@ -102,7 +108,6 @@ class LocalDriverExecution:
         self._require_not_killed()
         await checkpoint.verify(previous_report, trust)
         self._require_not_killed()
-        return checkpoint
 
     def _open_checkpoint(self, command: DriverCommand) -> AttemptCheckpoint:
         assignment = self._assignment

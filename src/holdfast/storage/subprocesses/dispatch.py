@@ -45,6 +45,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         ClaimBook.list_attempts,
         ClaimBook.write_outcome,
         ClaimBook.read_outcome,
+        ClaimBook.read_outcomes_since,
         ClaimBook.read_latest_outcome,
         ClaimBook.read_metadata,
         ClaimBook.write_metadata,

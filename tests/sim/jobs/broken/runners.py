@@ -4,8 +4,9 @@ import asyncio
 import dataclasses
 
 from holdfast.model.codec import decode
-from holdfast.model.identifiers import JobId, NodeId
+from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Ending, Outcome, Report
+from holdfast.model.unreported_outcome import UnreportedOutcome
 from holdfast.runner.attempt import Runner
 from holdfast.runner.lease import LeaseHolder, TakenLease
 from holdfast.zk.session.client import Check, Operation, SetData, Znode
@@ -168,15 +169,50 @@ class LateStartIsJobFailure(SimDriverExecution):
         return Outcome(Ending.UNSTARTABLE, "the deadline had passed before the driver was started")
 
 
-class ChecksLastAttemptOnly(SharedStorage):
-    """Storage that returns only the outcome of the previous attempt."""
+class ReadsLastOutcomeOnly(SharedStorage):
+    """Storage that returns only the outcome of the previous attempt, and only if that attempt has reported none."""
 
-    checks_all_attempts = False
+    async def find_unreported_outcome(
+        self, job: JobId, attempt: Attempt, previous_report: Report | None
+    ) -> UnreportedOutcome | None:
+        await self._delay()
+        if previous_report is None or previous_report.outcome is not None:
+            return None
+        outcome = self.outcomes.get(job, {}).get(previous_report.attempt)
+        return UnreportedOutcome(previous_report.attempt, outcome) if outcome is not None else None
+
+
+class TakesLossForOutcome(SharedStorage):
+    """Storage that ignores earlier outcomes after a report that says LOST."""
+
+    async def find_unreported_outcome(
+        self, job: JobId, attempt: Attempt, previous_report: Report | None
+    ) -> UnreportedOutcome | None:
+        if previous_report is not None and previous_report.outcome is not None:
+            previous_report = None
+        return await super().find_unreported_outcome(job, attempt, previous_report)
+
+
+class ForgetsUnreportedAttempts(LeaseHolder):
+    """Lease whose report names its own attempt as the first one without a reported outcome."""
+
+    async def _prepare_transaction(self, started_at: float, failsafe: tuple[NodeId, ...]) -> tuple[TakenLease, list[Operation]]:
+        taken, operations = await super()._prepare_transaction(started_at, failsafe)
+        assert self._report is not None and isinstance(operations[-1], SetData)
+        self._report = dataclasses.replace(self._report, first_unreported=self._assignment.attempt)
+        report = SetData(operations[-1].path, self._encode(self._report), operations[-1].version)
+        return taken, [*operations[:-1], report]
+
+
+class ReportsOnlyItself(Runner):
+    lease_holder_class = ForgetsUnreportedAttempts
 
 
 class IgnoresOutcomes(SharedStorage):
     """Storage that never returns the claims and outcomes in the checkpoint."""
 
-    async def find_unreported_outcome(self, job: JobId, previous_report: Report | None) -> Outcome | None:
+    async def find_unreported_outcome(
+        self, job: JobId, attempt: Attempt, previous_report: Report | None
+    ) -> UnreportedOutcome | None:
         await self._delay()
         return None

@@ -47,7 +47,6 @@ class SimDriverExecution:
         self._storage = storage
         self._deadline = float("-inf")
         self._cause: Outcome | None = None
-        self._claimed = False
         self._stop_requested = False
         self._watchdog: SimWatchdog | None = None
         self._deadline_timer: asyncio.TimerHandle | None = None
@@ -97,17 +96,17 @@ class SimDriverExecution:
 
     async def _claim_checkpoint(self, previous_report: Report | None) -> None:
         assignment = self._assignment
-        earlier = await self._storage.find_unreported_outcome(assignment.job, previous_report)
+        earlier = await self._storage.find_unreported_outcome(assignment.job, assignment.attempt, previous_report)
         if earlier is not None:
-            raise _AttemptEnded(Outcome(earlier.ending, f"an earlier attempt ended without a report: {earlier.reason}"))
+            reason = f"attempt {earlier.attempt} ended without a report: {earlier.outcome.reason}"
+            raise _AttemptEnded(Outcome(earlier.outcome.ending, reason))
         if not await self._storage.claim(assignment.job, assignment.attempt, assignment.nonce):
             raise _AttemptEnded(Outcome(Ending.CHECKPOINT_CONFLICT, "another attempt has claimed the checkpoint"))
-        self._claimed = True
 
     async def save_outcome(self, outcome: Outcome) -> None:
         await asyncio.sleep(self._machine.random.uniform(0.0005, 0.005))
         self._files.outcome = outcome
-        if self._claimed and outcome.ending not in (Ending.LOST, Ending.STOPPED, Ending.CHECKPOINT_CONFLICT):
+        if outcome.ending not in (Ending.LOST, Ending.STOPPED, Ending.CHECKPOINT_CONFLICT):
             await self._storage.save_outcome(self._assignment.job, self._assignment.attempt, outcome)
 
     # Watchdog and driver

@@ -74,7 +74,9 @@ class SimAttemptOperations:
         return True
 
     def read_outcome(self, attempt_id: AttemptId) -> Outcome | None:
-        return self._files(attempt_id).outcome
+        """Return the outcome of an attempt, or None. A damaged report may name an attempt that this node does not have."""
+        files = self._machine.disk.attempts.get(attempt_id)
+        return files.outcome if files is not None else None
 
     async def close_session(self, attempt_id: AttemptId) -> bool:
         session = self._files(attempt_id).session
