@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.main import holdfast
+from holdfast.cli.command_line import holdfast
 from holdfast.client.checkpoints import judge_location
 from tests.harness.checkpoint_trees import checkpoint_files, with_state, write_files
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -11,6 +13,7 @@ from holdfast.model.codec import encode
 from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.job import Progress, Spec
 from holdfast.model.phase import Phase
+from holdfast.model.schedule.due_times import Schedule
 from holdfast.zk.records.job_reader import read_jobs
 from holdfast.zk.records.submission import submit
 from holdfast.zk.session.client import Client
@@ -38,6 +41,35 @@ KEYS = [
 ]
 GARBAGE = [b"", b"\x00\xff noise", b"{}", b"[1]", b'{"schema":1}', b"[" * 50_000, b'{"schema":99}']
 MANY = 1000
+PRINT_MODULES = """
+import atexit, sys
+from holdfast.cli.main import main
+
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+sys.argv[0] = "holdfast"
+main()
+"""
+SLOW_MODULES = {
+    "asyncio",
+    "concurrent.futures",
+    "email",
+    "hashlib",
+    "holdfast.config",
+    "holdfast.model.schedule.cron",
+    "http.client",
+    "kazoo",
+    "logging",
+    "pyspark",
+    "random",
+    "rich",
+    "ssl",
+    "starlette",
+    "structlog",
+    "subprocess",
+    "tempfile",
+    "zoneinfo",
+}
+"""Modules that a listing does not need. Each of them takes milliseconds to import, most of them with others."""
 
 
 def test_running_job_has_the_documented_json_keys(cluster: PreparedCluster) -> None:
@@ -267,6 +299,19 @@ def test_isolation_level_of_a_node_of_an_earlier_release_is_unknown(cluster: Pre
     cluster.put(cluster.paths.node(NodeId("n1")), json.dumps(record).encode())
     (node,) = run_json(cluster, "cluster")["nodes"]
     assert (node["isolation"], node["isolation_problem"]) == (None, "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["table", "json"])
+def test_listing_imports_no_slow_library(cluster: PreparedCluster, options: list[str]) -> None:
+    cluster.submit("j1", name="words")
+    cluster.write_state("j1", Phase.RUNNING, "attempt 1 runs on n1", attempt=1, node="n1")
+    cluster.write_lease("j1", progress=Progress(7, 12.5, ('{"t":{"0":5}}',)))
+    cluster.submit("j2", schedule=Schedule(cron="0 3 * * *", timezone="Europe/Berlin"))
+    cluster.write_state("j2", Phase.SCHEDULED, "the next run is due later")
+    command = [sys.executable, "-c", PRINT_MODULES, "ls", "--connect", cluster.connect, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "j1" in done.stdout and "j2" in done.stdout
+    assert SLOW_MODULES & set(done.stderr.splitlines()[-1].split()) == set()
 
 
 def test_thousand_jobs_are_listed_quickly(cluster: PreparedCluster, report: Callable[[str], None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.command_index import COMMANDS
-from holdfast.cli.main import holdfast
+from holdfast.cli.command_line import holdfast
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "command-line.md"
 CLUSTER_OPTIONS = ("--dir", "--connect", "--cluster")

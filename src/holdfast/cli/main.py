@@ -1,99 +1,19 @@
-"""The `holdfast` command. Only the module of the command that runs is imported."""
+"""Entry point of the `holdfast` command. It adjusts the garbage collector before the first large import."""
 
-import contextlib
+import atexit
 import gc
-import importlib
-import io
-import os
-import sys
-
-import click
-
-from holdfast import __version__
-from holdfast.cli.command_index import COMMANDS
-from holdfast.cli.interrupts import exit_interrupted, install_interrupt_hook
-from holdfast.cli.render.sanitize import sanitize
-from holdfast.errors import HoldfastError
-
-_MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) in commands.items()}
-
 
 GC_THRESHOLD = 50_000
 """New objects between two garbage collections. Python's default of 700 collects dozens of times while modules are imported."""
 
 
-class Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_MODULES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _MODULES:
-            import difflib
-
-            if near := difflib.get_close_matches(cmd_name, _MODULES, 1):
-                ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
-            return None
-        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.commands.{_MODULES[cmd_name]}"), cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in COMMANDS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="holdfast")
-def holdfast() -> None:
-    """Keep PySpark streaming jobs running while ZooKeeper, Kafka, machines or the jobs themselves fail."""
-
-
 def main() -> None:
-    """Run a command. Exit codes: 0 done, 1 refused or failed with a sentence on stderr, 2 wrong usage, 130 interrupted."""
+    """Run a command and exit with its code, see `command_line.run_command`."""
     gc.set_threshold(GC_THRESHOLD)
-    _escape_unprintable_output()
-    install_interrupt_hook()
-    try:
-        holdfast.main(prog_name="holdfast", standalone_mode=False)
-    except click.Abort:
-        exit_interrupted()
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except HoldfastError as error:
-        _print_error(str(error))
-        sys.exit(1)
-    except KeyboardInterrupt:
-        exit_interrupted()
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
-    except Exception as error:
-        if os.environ.get("HOLDFAST_DEBUG"):
-            raise
-        _print_error(_describe_unexpected(error))
-        sys.exit(1)
+    atexit.register(gc.freeze)  # otherwise Python visits every object once more at exit
+    from holdfast.cli.command_line import run_command
 
-
-def _describe_unexpected(error: Exception) -> str:
-    """Return a sentence for an error that no command handles."""
-    if isinstance(error, OSError) and error.strerror:
-        problem = f"{error.strerror}: {os.fsdecode(error.filename)}" if error.filename is not None else error.strerror
-    else:
-        problem = f"{type(error).__name__}: {error}"
-    return f"unexpected error: {problem} (HOLDFAST_DEBUG=1 prints the traceback)"
-
-
-def _print_error(sentence: str) -> None:
-    with contextlib.suppress(OSError):
-        click.echo(f"holdfast: {sanitize(sentence)}", err=True)
-
-
-def _escape_unprintable_output() -> None:
-    """Print characters that the terminal's encoding lacks as escape sequences, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    run_command()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Trust in a damaged checkpoint: a person has looked at the findings, and says that the checkpoint may be used."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +29,8 @@ class CheckpointTrust:
 
 def finding_id(location: str, finding: str) -> str:
     """Return a short id of one finding about the checkpoint at this location."""
+    import hashlib  # expensive import, not needed to read records
+
     return hashlib.sha256(f"{location}\n{finding}".encode(errors="surrogatepass")).hexdigest()[:_ID_LENGTH]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import Refused
-from holdfast.model.schedule.cron import count_due_times, last_due_time, next_due_time, parse_cron
+from holdfast.model.schedule.cron import ZonedCron, parse_cron
 
 UTC_ZONE = ZoneInfo("UTC")
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -19,7 +19,7 @@ def due(text: str, begin: str, count: int, zone: str = "UTC") -> list[str]:
     rules = ZoneInfo(zone)
     at, found = datetime.fromisoformat(begin).replace(tzinfo=rules).timestamp(), []
     for _ in range(count):
-        following = next_due_time(parse_cron(text), rules, at)
+        following = ZonedCron(parse_cron(text), rules).next_due_time(at)
         assert following is not None
         at = following
         found.append(datetime.fromtimestamp(at, rules).strftime("%Y-%m-%d %H:%M%z"))
@@ -117,14 +117,14 @@ moments = st.integers(int(datetime(2010, 1, 1, tzinfo=UTC).timestamp()), int(dat
 @settings(deadline=None)
 @given(expressions, zones, moments)
 def test_next_and_last_due_time_are_strictly_ordered_and_agree(text: str, zone: str, at: int) -> None:
-    cron, rules = parse_cron(text), ZoneInfo(zone)
-    following = next_due_time(cron, rules, at)
+    cron = ZonedCron(parse_cron(text), ZoneInfo(zone))
+    following = cron.next_due_time(at)
     assert following is not None and following > at
-    assert last_due_time(cron, rules, following) == following
-    before = last_due_time(cron, rules, following - 0.001)
+    assert cron.last_due_time(following) == following
+    before = cron.last_due_time(following - 0.001)
     assert before is not None and before <= at < following
-    assert next_due_time(cron, rules, before) == following
-    assert count_due_times(cron, rules, before, following) == 1
+    assert cron.next_due_time(before) == following
+    assert cron.count_due_times(before, following) == 1
 
 
 @settings(deadline=None, max_examples=30)
@@ -137,8 +137,9 @@ def test_due_times_of_two_days_are_exactly_the_matching_minutes_in_utc(text: str
         for moment in (begin + timedelta(minutes=number) for number in range(1, 2 * 24 * 60))
         if moment.minute in cron.minutes and moment.hour in cron.hours and cron.matches_date(moment.date())
     ]
-    found, at_due = [], next_due_time(cron, UTC_ZONE, begin.timestamp())
+    utc = ZonedCron(cron, UTC_ZONE)
+    found, at_due = [], utc.next_due_time(begin.timestamp())
     while at_due is not None and at_due < begin.timestamp() + 2 * 86400:
         found.append(at_due)
-        at_due = next_due_time(cron, UTC_ZONE, at_due)
+        at_due = utc.next_due_time(at_due)
     assert found == expected

@@ -1,12 +1,10 @@
-"""Tables that fit the terminal. They do without rich, whose import takes longer than the rest of `holdfast ls`."""
+"""Tables that fit the terminal. They import rich only to measure or cut text that needs it."""
 
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
-
-from rich.cells import cell_len, set_cell_size
 
 from holdfast.model.phase import Phase
 
@@ -64,7 +62,7 @@ class Cell:
     def fit(self, width: int, *, right: bool = False) -> str:
         """Return the styled text, cut and padded to a width."""
         text = shorten(self.text, width)
-        padding = " " * (width - cell_len(text))
+        padding = " " * (width - text_width(text))
         return padding + styled(text, self.style) if right else styled(text, self.style) + padding
 
 
@@ -72,9 +70,22 @@ def phase_cell(phase: Phase | None) -> Cell:
     return Cell(phase, PHASE_STYLES[phase]) if phase is not None else Cell(UNKNOWN, UNKNOWN_STYLE)
 
 
+def text_width(text: str) -> int:
+    """Return the width of a text in terminal cells."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def shorten(text: str, width: int) -> str:
     """Cut text to a width in terminal cells, with an ellipsis at its end."""
-    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+    if text_width(text) <= width:
+        return text
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width - 1) + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +137,7 @@ def _drop_columns(columns: Sequence[TableColumn], width: int) -> list[TableColum
 
 def _column_width(column: TableColumn, width: int) -> int:
     texts = (cell if isinstance(cell, str) else cell.text for cell in column.cells)
-    widest = max(map(cell_len, (column.header, *texts)))
+    widest = max(map(text_width, (column.header, *texts)))
     if column.width_max is not None and width < PIPED_WIDTH:
         return min(widest, max(column.width_max, len(column.header)))
     return widest

@@ -145,24 +145,31 @@ def _wrong(cron: str, field: _Field, problem: str) -> Refused:
     return Refused(f"'{cron}' is not a cron expression: {field.name}: {problem}")
 
 
-def next_due_time(cron: CronExpression, zone: ZoneInfo, after: float) -> float | None:
-    """Return the first time after `after`, in seconds since the epoch, or None if there is none within eight years."""
-    return next((due for due in _due_times_from(cron, zone, _local_date(after, zone) - _DAY, _DAY) if due > after), None)
+@dataclass(frozen=True, slots=True)
+class ZonedCron:
+    """Cron expression in a time zone. All times are in seconds since the epoch."""
 
+    cron: CronExpression
+    zone: ZoneInfo
 
-def last_due_time(cron: CronExpression, zone: ZoneInfo, until: float) -> float | None:
-    """Return the last time up to `until`, in seconds since the epoch, or None if there is none within eight years."""
-    return next((due for due in _due_times_from(cron, zone, _local_date(until, zone) + _DAY, -_DAY) if due <= until), None)
+    def next_due_time(self, after: float) -> float | None:
+        """Return the first due time after `after`, or None if there is none within eight years."""
+        first = _local_date(after, self.zone) - _DAY
+        return next((due for due in _due_times_from(self.cron, self.zone, first, _DAY) if due > after), None)
 
+    def last_due_time(self, until: float) -> float | None:
+        """Return the last due time up to `until`, or None if there is none within eight years."""
+        first = _local_date(until, self.zone) + _DAY
+        return next((due for due in _due_times_from(self.cron, self.zone, first, -_DAY) if due <= until), None)
 
-def count_due_times(cron: CronExpression, zone: ZoneInfo, after: float, until: float) -> int:
-    """Return the number of times after `after` and up to `until`, of at most eight years."""
-    count = 0
-    for due in _due_times_from(cron, zone, _local_date(after, zone) - _DAY, _DAY):
-        if due > until:
-            break
-        count += due > after
-    return count
+    def count_due_times(self, after: float, until: float) -> int:
+        """Return the number of due times after `after` and up to `until`, of at most eight years."""
+        count = 0
+        for due in _due_times_from(self.cron, self.zone, _local_date(after, self.zone) - _DAY, _DAY):
+            if due > until:
+                break
+            count += due > after
+        return count
 
 
 def _local_date(at: float, zone: ZoneInfo) -> date:

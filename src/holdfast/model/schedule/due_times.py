@@ -8,11 +8,15 @@ import functools
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
 from holdfast.errors import Refused
 from holdfast.model.duration import parse_duration
-from holdfast.model.schedule import cron
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from holdfast.model.schedule.cron import ZonedCron
 
 EVERY_S_MIN, EVERY_S_MAX = 1.0, 366 * 86400.0
 PARK_AFTER_MAX = 1000
@@ -69,7 +73,7 @@ class Schedule:
             while (due := anchor + number * self.every_s) <= after:
                 number += 1
             return due
-        found = cron.next_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), after)
+        found = _parse_cron(self.cron, self.timezone).next_due_time(after)
         if found is None:
             raise Refused(f"'{self.cron}' is not due within eight years")
         return found
@@ -81,7 +85,7 @@ class Schedule:
             while (due := anchor + number * self.every_s) > until:
                 number -= 1
             return due
-        found = cron.last_due_time(cron.parse_cron(self.cron), load_zone(self.timezone), until)
+        found = _parse_cron(self.cron, self.timezone).last_due_time(until)
         if found is None:
             raise Refused(f"'{self.cron}' was not due within the last eight years")
         return found
@@ -90,7 +94,7 @@ class Schedule:
         """Return the number of due times after a time and up to a later due time."""
         if not self.cron:
             return max(0, math.ceil((until - after) / self.every_s - 1e-6))
-        return cron.count_due_times(cron.parse_cron(self.cron), load_zone(self.timezone), after, until)
+        return _parse_cron(self.cron, self.timezone).count_due_times(after, until)
 
     def format_due_time(self, due: float) -> str:
         """Return the time in the schedule's time zone, with its offset from UTC."""
@@ -154,8 +158,15 @@ def _check_times(schedule: Schedule) -> Schedule:
         raise Refused("an interval has no time zone: use --timezone together with --cron")
     load_zone(schedule.timezone)
     if schedule.cron:
-        cron.parse_cron(schedule.cron)
+        _parse_cron(schedule.cron, schedule.timezone)
     return schedule
+
+
+def _parse_cron(text: str, timezone: str) -> "ZonedCron":
+    """Parse the text and load the time zone. Raise Refused with the first problem."""
+    from holdfast.model.schedule.cron import ZonedCron, parse_cron  # expensive import, not needed to read schedules
+
+    return ZonedCron(parse_cron(text), load_zone(timezone))
 
 
 def _check_interval(every: str | float) -> float:
@@ -179,8 +190,10 @@ def _check_limit(count: int) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def load_zone(name: str) -> ZoneInfo:
+def load_zone(name: str) -> "ZoneInfo":
     """Return the rules of a time zone. Raise Refused if this machine does not know it."""
+    from zoneinfo import ZoneInfo  # expensive import, not needed to read schedules
+
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
