@@ -108,7 +108,7 @@ CATCHING_SEEDS = {
     "no margin": 68,
     "margin continued by new leader": 57,
     "registered node not asked": 8,
-    "restarting node taken for gone": 28552,
+    "restarting node taken for gone": 7880,
     "attempt certified without ending it": 8,
     "older attempt left running before spawn": 56,
     "certified while promised": 19,

@@ -104,12 +104,20 @@ class LeaderScripts(LeaseScripts):
         match self._random.randrange(4):
             case 0:
                 # The agent restarts at the moment when the leader would ask it.
+                if self._random.random() < 0.7:
+                    self._lose_quorum_until_promises_end()
                 delay_s = self._random.uniform(3.2, 4.2)
                 self._zk.hook_after(ends_lease, lambda _: self.call_later(delay_s, node.crash))
             case 1:
                 self.call_later(self._random.uniform(8.0, 18.0), self._apply_fault, self._crash_leader, 0.0)
             case _:
                 pass
+
+    def _lose_quorum_until_promises_end(self) -> None:
+        """Kill two servers until the promises for the stopped runner have run out. Its session then gets a full timeout."""
+        for server in (0, 1):
+            self._zk.kill(server)
+            self.call_later(self._random.uniform(10.0, 16.0), self._zk.restart, server)
 
     def _stop_runner_and_watchdog(self, driver: Driver) -> None:
         for process in (driver.runner, driver.watchdog):
