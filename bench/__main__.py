@@ -17,6 +17,7 @@ from bench import (
     scale,
     start,
     throughput,
+    verification,
 )
 
 
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], object]] = {
     "start": start.main,
     "throughput": throughput.main,
     "outage": outage.main,
+    "verification": verification.main,
     "savepoint": savepoint.main,
     "offset_check": offset_check.main,
     "offset_check_overhead": offset_check_overhead.main,
