@@ -11,18 +11,7 @@ import pytest
 
 from holdfast.local.process_identity import ProcessIdentity
 from tests.harness.cluster.command import error_message, holdfast
-
-DOWN_AS_ANOTHER_USER = """
-import os, sys
-import holdfast.cli.main, holdfast.cli.commands.up_down as commands
-from holdfast.local.directory_layout import DirectoryLayout
-
-process = DirectoryLayout(commands.Path(sys.argv[1])).read_description().supervisor
-commands.read_supervisor = lambda layout: process  # another user may be unable to read the test's directory
-os.setuid(65534)
-sys.argv = ["holdfast", "down", "--dir", sys.argv[1]]
-holdfast.cli.main.main()
-"""
+from tests.harness.cluster.other_user import holdfast_as_other_user, readable_directory
 
 
 def describe_cluster(directory: Path, supervisor: ProcessIdentity) -> None:
@@ -49,17 +38,13 @@ def test_command_on_a_stopped_cluster_says_how_to_start_it(tmp_path: Path, comma
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a command as another user")
-def test_down_by_another_user_names_the_owner(tmp_path: Path) -> None:
+def test_down_by_another_user_names_the_owner() -> None:
     identity = ProcessIdentity.read(os.getpid())
     assert identity is not None
-    directory = tmp_path / "c"
-    describe_cluster(directory, identity)
-    answer = subprocess.run(
-        [sys.executable, "-c", DOWN_AS_ANOTHER_USER, str(directory)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert error_message(answer) == (
-        f"holdfast: the cluster in {directory} belongs to user root: only this user and root can stop it"
-    )
+    with readable_directory() as directory:
+        describe_cluster(directory, identity)
+        message = error_message(holdfast_as_other_user("down", "--dir", str(directory)))
+    assert message == f"holdfast: the cluster in {directory} belongs to user root: only this user and root can stop it"
 
 
 def test_detached_start_on_a_full_disk_names_the_file(tmp_path: Path) -> None:

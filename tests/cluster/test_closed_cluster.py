@@ -2,12 +2,10 @@
 
 import json
 import os
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,19 +17,12 @@ from kazoo.exceptions import NoAuthError
 from holdfast.zk.embedded import EmbeddedEnsemble
 from holdfast.zk.records.paths import Paths
 from tests.harness.cluster.command import RunningCluster, error_message, holdfast, start_cluster
+from tests.harness.cluster.other_user import holdfast_as_other_user, readable_directory
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.real
 
 HOLD_LOCK = "import fcntl, sys, time; f = open(sys.argv[1], 'a+'); fcntl.flock(f, 2); print('held', flush=True); time.sleep(60)"
-AS_ANOTHER_USER = """
-import os, sys
-import holdfast.cli.main, holdfast.cli.commands.ls, holdfast.cli.commands.cluster, holdfast.cli.commands.up_down
-
-os.setuid(65534)
-sys.argv = ["holdfast", *sys.argv[1:]]
-holdfast.cli.main.main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -133,15 +124,10 @@ def test_files_of_the_cluster_are_private(up: RunningCluster) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a command as another user")
 @pytest.mark.parametrize("command", ["ls", "cluster", "down", "up"])
 def test_another_user_gets_one_sentence(command: str) -> None:
-    parent = Path(tempfile.mkdtemp())
-    try:
-        parent.chmod(0o755)
+    with readable_directory() as parent:
         (parent / "c").mkdir(mode=0o700)
-        arguments = [sys.executable, "-c", AS_ANOTHER_USER, command, "--dir", str(parent / "c")]
-        answer = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+        answer = holdfast_as_other_user(command, "--dir", str(parent / "c"))
         assert "ermission denied" in error_message(answer)
-    finally:
-        shutil.rmtree(parent)
 
 
 def create_open_cluster(directory: Path) -> None:
