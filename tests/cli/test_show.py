@@ -142,15 +142,15 @@ def test_first_line_says_why_a_job_does_not_run(cluster: PreparedCluster, phase:
     assert first.endswith(reason)
 
 
-def test_first_line_says_where_and_since_when_a_job_runs(cluster: PreparedCluster) -> None:
+def test_first_line_says_where_a_job_runs_and_when_its_attempt_started(cluster: PreparedCluster) -> None:
     cluster.add_node("n1")
     cluster.submit("j1", name="words")
     cluster.write_state("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
     cluster.write_lease("j1", attempt=2, progress=Progress(4, 1234.0))
     cluster.write_report("j1", attempt=2)
     first = run_ok(cluster, "show", "words").splitlines()[0]
-    assert first.startswith("words (j1) is running on n1 since ")
-    assert first.endswith("attempt 2, batch 4, 1,234 rows/s")
+    assert first.startswith("words (j1) is running on n1: attempt 2, started ")
+    assert first.endswith(" ago), batch 4, 1,234 rows/s")
 
 
 def test_first_line_says_how_a_job_ended(cluster: PreparedCluster) -> None:

@@ -56,12 +56,10 @@ def _verdict(job: StoredJob, now: float) -> Text:
     """Return the first line: how the job is, and why."""
     name = Text(sanitize(job.label), style="bold")
     if job.lease is not None:
-        since = _running_since(job)
-        begun = f" since {stamp(since, now)} ({age(since, now)})" if since is not None else ""
-        how = ", ".join((f"attempt {job.lease.attempt}", *_progress(job)))
+        how = ", ".join((f"attempt {job.lease.attempt}", *_attempt_start(job, now), *_progress(job)))
         starts = job.phase is Phase.STARTING
         how_it_is = (" is starting ", "cyan") if starts else (" is running ", "green")
-        runs = Text.assemble(name, how_it_is, f"on {sanitize(job.lease.node)}{begun}: {how}")
+        runs = Text.assemble(name, how_it_is, f"on {sanitize(job.lease.node)}: {how}")
         if job.defects or not (starts or job.phase is Phase.RUNNING):
             return runs.append(f"; {sanitize(job.reason)}")
         remarks = filter(None, (job.lease.note, describe_last_failure(job, now)))
@@ -81,10 +79,11 @@ def _progress(job: StoredJob) -> list[str]:
     return [f"batch {job.progress.batch_id:,}", *([f"{format_number(speed)} rows/s"] if speed is not None else [])]
 
 
-def _running_since(job: StoredJob) -> float | None:
-    if job.report is not None and job.lease is not None and job.report.attempt == job.lease.attempt:
-        return job.report.started
-    return job.changed_at
+def _attempt_start(job: StoredJob, now: float) -> list[str]:
+    """Return when the attempt began. The phase may be younger: it is STARTING until the driver has Spark."""
+    if job.report is None or job.lease is None or job.report.attempt != job.lease.attempt:
+        return []
+    return [f"started {stamp(job.report.started, now)} ({age(job.report.started, now)} ago)"]
 
 
 def _remarks(job: StoredJob, view: ClusterView, now: float) -> list[str]:
