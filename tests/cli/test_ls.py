@@ -283,15 +283,21 @@ def test_health_of_each_node_is_shown(cluster: PreparedCluster) -> None:
     assert "its disk is full" in printed and "healthy" in printed
 
 
-def test_isolation_level_of_each_node_is_shown_with_the_reason_for_scan(cluster: PreparedCluster) -> None:
+def test_isolation_level_of_each_node_is_shown_with_the_reason_for_a_lower_level(cluster: PreparedCluster) -> None:
     cluster.add_node("n1", isolation="scan", isolation_problem="Operation not permitted")
     cluster.add_node("n2", isolation="namespace")
+    cluster.add_node("n3", isolation="cgroup", isolation_problem="HOLDFAST_ISOLATION is set")
     nodes = {node["id"]: node for node in run_json(cluster, "cluster")["nodes"]}
     levels = {id: (node["isolation"], node["isolation_problem"]) for id, node in nodes.items()}
-    assert levels == {"n1": ("scan", "Operation not permitted"), "n2": ("namespace", "")}
+    assert levels == {
+        "n1": ("scan", "Operation not permitted"),
+        "n2": ("namespace", ""),
+        "n3": ("cgroup", "HOLDFAST_ISOLATION is set"),
+    }
     printed = " ".join(run_ok(cluster, "cluster").split())
-    assert "0 scan healthy" in printed and "0 namespace healthy" in printed
+    assert "0 scan healthy" in printed and "0 namespace healthy" in printed and "0 cgroup healthy" in printed
     assert "n1 grants no PID namespace: Operation not permitted" in printed and "n2 grants" not in printed
+    assert "n3 grants no PID namespace: HOLDFAST_ISOLATION is set" in printed
 
 
 def test_isolation_level_of_a_node_of_an_earlier_release_is_unknown(cluster: PreparedCluster) -> None:

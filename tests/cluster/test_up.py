@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.local.local_node import LOG_BYTES_MAX, SESSION_TIMEOUT_S
 from holdfast.local.process_identity import ProcessIdentity
-from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE, SCAN, find_problem
+from holdfast.runner.watchdog.isolation import ISOLATION_VARIABLE, SCAN, find_level
 from holdfast.zk.session import session_file
 from tests.harness.cluster.command import (
     HOLDFAST,
@@ -244,8 +244,8 @@ def test_large_node_log_is_rotated_while_the_cluster_runs(up: RunningCluster) ->
 def test_node_announces_the_isolation_level_of_its_drivers(tmp_path: Path, *, forbidden: bool) -> None:
     """The agents inherit `HOLDFAST_ISOLATION=scan`, which also prevents namespaces for their drivers."""
     prefix = ["env", f"{ISOLATION_VARIABLE}={SCAN}"] if forbidden else []
-    problem = f"{ISOLATION_VARIABLE} is set" if forbidden else find_problem()
+    expected = (SCAN, f"{ISOLATION_VARIABLE} is set") if forbidden else find_level()
     with start_cluster(tmp_path / "c", "--nodes", "1", command=[*prefix, *HOLDFAST]) as up:
         wait_until(lambda: len(up.cluster()["nodes"]) == 1, 60, "the node is registered")
         (node,) = up.cluster()["nodes"]
-    assert (node["isolation"], node["isolation_problem"]) == (SCAN if problem else NAMESPACE, problem)
+    assert (node["isolation"], node["isolation_problem"]) == expected

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.runner.watchdog import process_tree
+from holdfast.runner.watchdog.isolation import SCAN
 from tests.harness.waiting import wait_until
 from tests.harness.watchdog_process import WatchdogProcess, now, state_of
 
@@ -43,6 +44,11 @@ os.execv(sys.executable, [sys.executable, "-S", "-c", beating, f"{directory}/dri
 
 NAMES = ("driver", "marked", "unmarked")
 """The driver and its daemons, and the names of their files."""
+
+
+def killed_with_watchdog(level: str) -> tuple[str, ...]:
+    """Return the processes that end without the runner or the agent when the watchdog is killed."""
+    return NAMES[:1] if level == SCAN else NAMES
 
 
 class BeatingProcesses:
@@ -116,6 +122,8 @@ class DriverWithDaemons(BeatingProcesses):
             self.watchdog.process.kill()
         self.watchdog.process.wait()
         self.watchdog.socket.close()
+        if self.watchdog.cgroup is not None:
+            wait_until(self.watchdog.cgroup.kill, within_s=30, what="the cgroup is empty")
         assert process_tree.kill_tree(self.watchdog.nonce) == []
         self.kill_all()
 

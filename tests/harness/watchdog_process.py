@@ -1,6 +1,7 @@
 """Watchdog process with the runner's end of its socket: the test plays the runner."""
 
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -16,7 +17,9 @@ from typing import Any
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE
+from holdfast.runner.watchdog.attempt_cgroup import CgroupIdentity
+from holdfast.runner.watchdog.isolation import CGROUP, ISOLATION_VARIABLE, NAMESPACE, SCAN
+from holdfast.runner.watchdog.proc_filesystem import Process, list_children
 from tests.harness.waiting import wait_until
 
 LONG_S = 600.0
@@ -28,6 +31,18 @@ def now() -> float:
 
 def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@functools.cache
+def cgroup_problem() -> str:
+    """Return the reason why this system grants no cgroup, or an empty string. A separate process probes, because it forks."""
+    probe = "from holdfast.runner.watchdog.attempt_cgroup import find_problem; print(find_problem())"
+    return subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def granted_level(level: str) -> str:
+    """Return the level of a watchdog whose highest level is `level`: SCAN instead of CGROUP if the system grants no cgroup."""
+    return SCAN if level == CGROUP and cgroup_problem() else level
 
 
 class WatchdogProcess:
@@ -42,7 +57,7 @@ class WatchdogProcess:
         runner: int | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        """Start the watchdog with this level of isolation. `prefix` is a command that executes the rest of its arguments."""
+        """Start the watchdog with this highest level of isolation. `prefix` is a command that executes its arguments."""
         self.nonce = secrets.token_hex(8)
         self.log = directory / "driver.log"
         self._directory = directory
@@ -64,7 +79,9 @@ class WatchdogProcess:
                 env={**os.environ, ISOLATION_VARIABLE: level},
             )
         self.level = level
+        """Level of isolation, after `receive_ready` the level in force."""
         self.init: int | None = None
+        self.cgroup: CgroupIdentity | None = None
         self._received = b""
 
     def send(self, **message: object) -> None:
@@ -99,8 +116,17 @@ class WatchdogProcess:
     def receive_ready(self) -> None:
         """Receive the first message and check the level of isolation."""
         message = self.receive_message("ready")
+        if self.level != granted_level(self.level):
+            assert message["problem"] == f"{ISOLATION_VARIABLE} is set; no cgroup: {cgroup_problem()}"
+            self.level = granted_level(self.level)
         assert message["isolation"] == self.level, f"this machine grants no PID namespace: {message['problem']}"
         self.init = message["init"]
+        self.cgroup = None if message["cgroup"] is None else CgroupIdentity(*message["cgroup"])
+        assert (self.init is not None, self.cgroup is not None) == (self.level == NAMESPACE, self.level == CGROUP)
+
+    def killer(self) -> Process:
+        """Return the process that kills the cgroup when the watchdog ends."""
+        return killer_of(self.process.pid)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -122,6 +148,26 @@ class WatchdogProcess:
             self.process.kill()
             self.process.wait()
             assert process_tree.kill_tree(self.nonce) == []
+
+
+def killer_of(watchdog: int) -> Process:
+    """Return the killer of the cgroup of this watchdog."""
+
+    def killers() -> list[Process]:
+        return [each for each in list_children(watchdog) if name_of(each.pid) == "holdfast-killer"]
+
+    wait_until(killers, within_s=30, what="the killer has its name")
+    return killers()[0]
+
+
+def stop(process: Process) -> None:
+    """Stop a process, and return when it is stopped."""
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: state_of(process.pid) == "T", within_s=30, what="the process is stopped")
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 Watch = Callable[..., WatchdogProcess]

@@ -18,9 +18,10 @@ from holdfast.node.attempts import CLOSED_ATTEMPTS_KEPT, AttemptId, NodeAttempts
 from holdfast.node.drain import drain_runners, kill_lock_holder, lock_holder_pid
 from holdfast.runner import process_file
 from holdfast.runner.attempt_layout import CLOSED_MARKER, PROCESSES_FILE
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, NamespaceIdentity
+from holdfast.runner.watchdog.isolation import CGROUP, NAMESPACE, SCAN
+from holdfast.runner.watchdog.pid_namespace import NamespaceIdentity
 from holdfast.runner.watchdog.proc_filesystem import read_process
-from tests.harness.driver_with_daemons import NAMES, driver_with_daemons
+from tests.harness.driver_with_daemons import driver_with_daemons
 from tests.harness.waiting import wait_until, wait_until_async
 
 ATTEMPT = AttemptId(JobId("j1"), Attempt(1), "nonce-1")
@@ -183,20 +184,27 @@ def test_kill_tree_kills_only_processes_with_the_nonce_of_the_attempt(tmp_path: 
         other.wait()
 
 
-def test_kill_tree_kills_unmarked_daemons_of_a_paused_watchdog(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP])
+def test_kill_tree_kills_unmarked_daemons_of_a_paused_watchdog(tmp_path: Path, level: str) -> None:
+    """The killer of a cgroup is dead. Where the system grants no cgroup, the agent finds only the daemon with the mark."""
     attempts = NodeAttempts(tmp_path, tmp_path / "x", lambda: None)
-    with driver_with_daemons(tmp_path / "driver", NAMESPACE) as driver:
-        assert driver.watchdog.init is not None
-        watchdog, namespace = read_process(driver.watchdog.process.pid), NamespaceIdentity.read(driver.watchdog.init)
-        assert watchdog is not None and namespace is not None
+    with driver_with_daemons(tmp_path / "driver", level) as driver:
+        watchdog = read_process(driver.watchdog.process.pid)
+        namespace = NamespaceIdentity.read(driver.watchdog.init) if driver.watchdog.init is not None else None
+        assert watchdog is not None
         attempt_id = AttemptId(JobId("j1"), Attempt(1), driver.watchdog.nonce)
         directory = tmp_path / "attempts" / "j1" / "1"
         directory.mkdir(parents=True)
-        process_file.save(directory / PROCESSES_FILE, watchdog, namespace)
+        process_file.save(directory / PROCESSES_FILE, watchdog, namespace or driver.watchdog.cgroup)
+        if driver.watchdog.level == CGROUP:
+            driver.watchdog.killer().send_signal(signal.SIGKILL)
         driver.pause()
         assert asyncio.run(attempts.kill_tree(attempt_id))
-        assert not any(driver.is_working(name) for name in NAMES)
+        assert driver.is_working("unmarked") == (driver.watchdog.level == SCAN)
+        assert not driver.is_working("driver") and not driver.is_working("marked")
         assert driver.watchdog.process.wait(30) == -signal.SIGKILL
+        assert driver.watchdog.cgroup is None or not Path(driver.watchdog.cgroup.path).exists()
 
 
 def test_processes_recorded_before_a_restart_of_the_machine_are_not_killed(tmp_path: Path) -> None:

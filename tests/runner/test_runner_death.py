@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 
 from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.pid_namespace import ISOLATION_VARIABLE, NAMESPACE, SCAN
+from holdfast.runner.watchdog.attempt_cgroup import CgroupIdentity
+from holdfast.runner.watchdog.isolation import CGROUP, ISOLATION_VARIABLE, NAMESPACE, SCAN
 from holdfast.runner.watchdog.proc_filesystem import read_process
 from holdfast.zk.session.timing import Timing
-from tests.harness.driver_with_daemons import NAMES, BeatingProcesses
+from tests.harness.driver_with_daemons import NAMES, BeatingProcesses, killed_with_watchdog
 from tests.harness.waiting import wait_until
+from tests.harness.watchdog_process import granted_level, killer_of, stop
 
 RUNNER = """
 import asyncio, json, os, signal, subprocess, sys, time
@@ -51,7 +53,8 @@ async def main(nonce, directory, *command):
         subprocess.Popen(["sleep", "600"], pass_fds=[client._socket.fileno()], stdout=subprocess.DEVNULL)
     if "START_MARKED_PROCESS" in os.environ:
         subprocess.Popen(["sleep", "600"], env={"HOLDFAST_NONCE": nonce}, stdout=subprocess.DEVNULL)
-    send(driver=driver, watchdog=client._watchdog.pid)
+    cgroup = client.isolated if client.isolation == "cgroup" else None
+    send(driver=driver, watchdog=client._watchdog.pid, cgroup=cgroup and [cgroup.path, cgroup.number])
     await client.tree_gone
     send(status=await client.driver_exited, kill_reason=client.kill_reason, watchdog_lost=client.watchdog_lost)
     await client.close()
@@ -103,6 +106,7 @@ class RunnerProcess:
         self.driver: int = message["driver"]
         self.watchdog: int = message["watchdog"]
         self._watchdog = read_process(self.watchdog)
+        self.cgroup = None if message["cgroup"] is None else CgroupIdentity(*message["cgroup"])
 
     def read_message(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -121,6 +125,8 @@ class RunnerProcess:
         self.process.communicate()
         if self._watchdog is not None:
             self._watchdog.send_signal(signal.SIGKILL)  # it may be paused
+        if self.cgroup is not None:
+            wait_until(self.cgroup.kill, TIMEOUT_S, "the cgroup is empty")
         assert process_tree.kill_tree(self.nonce) == []
 
 
@@ -196,12 +202,12 @@ def test_tree_of_a_paused_runner_is_killed_at_the_deadline(start_runner: StartRu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [NAMESPACE, SCAN])
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP, SCAN])
 def test_deadline_holds_although_runner_and_watchdog_are_paused(
     start_runner: StartRunner, tmp_path: Path, level: str, report: Callable[[str], None]
 ) -> None:
     """At the level SCAN only the driver itself is certain to end; the agent kills the rest."""
-    promised = NAMES if level == NAMESPACE else NAMES[:1]
+    promised = killed_with_watchdog(granted_level(level))
 
     def late_s(directory: Path) -> float:
         directory.mkdir()
@@ -251,6 +257,48 @@ def test_driver_dies_with_runner_and_watchdog_and_the_rest_of_the_tree_is_found(
     wait_until(lambda: not is_alive(runner.driver), TIMEOUT_S, "the kernel kills the driver")
     assert len(runner.pids()) > 0
     assert process_tree.kill_tree(runner.nonce) == []  # the agent does the same
+
+
+def test_every_daemon_dies_with_runner_and_watchdog_in_a_cgroup(start_runner: StartRunner, tmp_path: Path) -> None:
+    """Runner, watchdog and killer are stopped, then the first two killed. Without a cgroup only the driver ends."""
+    promised = killed_with_watchdog(granted_level(CGROUP))
+    processes = BeatingProcesses(tmp_path)
+    try:
+        runner = start_runner(*processes.command, **{ISOLATION_VARIABLE: CGROUP})
+        processes.wait_until_all_work()
+        runner.send(signal.SIGSTOP)
+        os.kill(runner.watchdog, signal.SIGSTOP)
+        if runner.cgroup is not None:
+            stop(killer_of(runner.watchdog))
+        runner.send(signal.SIGKILL)
+        os.kill(runner.watchdog, signal.SIGKILL)
+        processes.wait_until_gone(*promised)
+        assert [name for name in NAMES if processes.is_working(name)] == [name for name in NAMES if name not in promised]
+    finally:
+        processes.kill_all()
+
+
+def test_runner_kills_the_cgroup_after_the_deaths_of_watchdog_and_killer(
+    start_runner: StartRunner, tmp_path: Path, report: Callable[[str], None]
+) -> None:
+    """Where the system grants no cgroup, the runner finds only the daemon with the mark."""
+    processes = BeatingProcesses(tmp_path)
+    try:
+        runner = start_runner(*processes.command, **{ISOLATION_VARIABLE: CGROUP})
+        processes.wait_until_all_work()
+        if runner.cgroup is not None:
+            killer_of(runner.watchdog).send_signal(signal.SIGKILL)
+        killed_at = time.monotonic()
+        os.kill(runner.watchdog, signal.SIGKILL)
+        message = runner.read_message()
+        report(f"runner death: the runner killed the cgroup {(time.monotonic() - killed_at) * 1000:.0f} ms after its watchdog")
+        assert message == {"status": signal.SIGKILL, "kill_reason": "the watchdog was lost", "watchdog_lost": True}
+        assert (runner.cgroup is None) == (granted_level(CGROUP) == SCAN)
+        assert processes.is_working("unmarked") == (runner.cgroup is None)
+        assert not processes.is_working("driver") and not processes.is_working("marked")
+        assert runner.cgroup is None or not Path(runner.cgroup.path).exists()
+    finally:
+        processes.kill_all()
 
 
 @pytest.mark.parametrize(

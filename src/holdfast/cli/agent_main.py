@@ -21,7 +21,7 @@ from holdfast.node.guard_link import connect_to_guard
 from holdfast.node.node_directory import NodeDirectory
 from holdfast.node.shared_settings import SharedSettings
 from holdfast.node.wiring import NodeComponents
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN, find_reason_for_scan
+from holdfast.runner.watchdog.isolation import find_level, remove_leftover_cgroups
 from holdfast.zk.kazoo_transport import client_factory
 from holdfast.zk.records.paths import Paths
 
@@ -37,9 +37,9 @@ def main() -> int:
             if settings.storage == config.single_node_storage(settings.directory):
                 # Create only the node's own storage. A configured directory may be a mount point that is not mounted yet.
                 Path(settings.storage).mkdir(exist_ok=True)
-            isolation_problem = find_reason_for_scan()  # forks, which is safe only before the first thread starts
+            isolation = find_level()  # forks, which is safe only before the first thread starts
             accept = "--accept-zookeeper" in sys.argv[2:]
-            asyncio.run(_run(settings, config_file, directory, logger, isolation_problem, accept=accept))
+            asyncio.run(_run(settings, config_file, directory, logger, isolation, accept=accept))
     except Refused as error:
         logger.error("cannot run", problem=str(error))
         return CANNOT_RUN_EXIT_CODE
@@ -55,10 +55,12 @@ async def _run(
     config_file: Path,
     directory: NodeDirectory,
     logger: log.Log,
-    isolation_problem: str,
+    isolation: tuple[str, str],
     *,
     accept: bool,
 ) -> None:
+    level, isolation_problem = isolation
+    remove_leftover_cgroups(level)
     listener = _open_listener(settings, directory)
     address = http.listener_url(listener)
     last_seen = directory.open_last_seen(forget=accept)
@@ -83,7 +85,7 @@ async def _run(
                 newest_schema=components.attempts.newest_schema(),
                 ends_attempts=True,
                 certifies_expiry=True,
-                isolation=SCAN if isolation_problem else NAMESPACE,
+                isolation=level,
                 isolation_problem=isolation_problem,
             ),
             paths=paths,

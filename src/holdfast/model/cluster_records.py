@@ -29,7 +29,7 @@ class NodeRecord:
     certifies_expiry: bool = False
     """True if the node ends an attempt of another node by letting its failsafe promise run out. Earlier releases do not."""
     isolation: str = ""
-    """Isolation level of new attempts on the node (`namespace` or `scan`); empty for nodes of earlier releases."""
+    """Isolation level of new attempts on the node (`namespace`, `cgroup` or `scan`); empty for nodes of earlier releases."""
     isolation_problem: str = ""
     """Reason why the level is `scan`."""
 

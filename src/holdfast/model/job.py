@@ -162,7 +162,7 @@ class Lease:
     note: str = ""
     """Note for the user, as in the report."""
     isolation: str = ""
-    """Isolation level of the driver (`namespace` or `scan`); empty before its start and from earlier releases."""
+    """Isolation level of the driver (`namespace`, `cgroup` or `scan`); empty before its start and from earlier releases."""
     starting: bool = False
     """True until the driver has Spark or its first query. A runner of an earlier release never sets it."""
     application: SparkApplication | None = None

@@ -19,7 +19,7 @@ from holdfast.runner.attempt_layout import PROCESSES_FILE
 from holdfast.runner.execution.driver import LocalDriverExecution
 from holdfast.runner.execution.watchdog_client import WatchdogClient
 from holdfast.runner.lease import AttemptAssignment
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE
+from holdfast.runner.watchdog.isolation import NAMESPACE
 from holdfast.storage import open_storage
 from holdfast.zk.session.connection_settings import ConnectionSettings
 from tests.harness.waiting import wait_until_async

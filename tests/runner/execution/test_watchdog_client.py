@@ -21,6 +21,8 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.runner.execution import watchdog_client
 from holdfast.runner.execution.watchdog_client import WatchdogClient
 from holdfast.runner.watchdog import process_tree
+from holdfast.runner.watchdog.isolation import CGROUP, NAMESPACE, SCAN
+from holdfast.runner.watchdog.pid_namespace import NamespaceIdentity
 from tests.harness.driver_with_daemons import NAMES, BeatingProcesses
 from tests.harness.waiting import wait_until, wait_until_async
 
@@ -177,8 +179,10 @@ def test_resisting_tree_is_killed(tmp_path: Path, script: str, report: Callable[
         async with watchdog(tmp_path) as driver:
             await driver.python(script)
             if script == STUBBORN:
-                reaper = driver.client.namespace.init.pid if driver.client.namespace is not None else driver.watchdog
-                orphans = 2 if driver.client.namespace is not None else 3  # the driver is a child of the watchdog
+                isolated = driver.client.isolated
+                reaper = isolated.init.pid if isinstance(isolated, NamespaceIdentity) else driver.watchdog
+                # The driver and the killer of a cgroup are children of the watchdog.
+                orphans = {NAMESPACE: 2, CGROUP: 4, SCAN: 3}[driver.client.isolation]
                 await wait_until_async(lambda: len(children(reaper)) == orphans, within_s=TIMEOUT_S, what="two orphans run")
             else:
                 await wait_until_async(lambda: "up" in driver.client.output_tail(), within_s=TIMEOUT_S, what="it forks")

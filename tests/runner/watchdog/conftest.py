@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN
+from holdfast.runner.watchdog.isolation import CGROUP, NAMESPACE, SCAN
 from tests.harness.watchdog_process import LONG_S, Watch, WatchdogProcess, now
 
 
-@pytest.fixture(params=[NAMESPACE, SCAN])
+@pytest.fixture(params=[NAMESPACE, CGROUP, SCAN])
 def watch(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Watch]:
     """Start watchdogs at each level of isolation."""
     started: list[WatchdogProcess] = []

@@ -5,16 +5,18 @@ The driver starts daemons that have left its session and process group (`tests.h
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from holdfast.runner.watchdog import process_tree
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN, NamespaceIdentity
+from holdfast.runner.watchdog.isolation import CGROUP, NAMESPACE, SCAN
+from holdfast.runner.watchdog.pid_namespace import NamespaceIdentity
 from holdfast.runner.watchdog.proc_filesystem import read_process
-from tests.harness.driver_with_daemons import NAMES, driver_with_daemons
+from tests.harness.driver_with_daemons import NAMES, driver_with_daemons, killed_with_watchdog
 from tests.harness.waiting import wait_until
-from tests.harness.watchdog_process import WatchdogProcess, now
+from tests.harness.watchdog_process import WatchdogProcess, cgroup_problem, granted_level, now
 
 LATE_S = 1.0
 """Upper limit between a deadline and the end of the last process: `Timing.kill_s`."""
@@ -22,18 +24,20 @@ TRIES = 5
 """Number of tries for time-critical tests: on a busy machine some fail, but a defect makes all of them fail."""
 
 
-def test_paused_watchdog_and_all_daemons_end_at_the_deadline(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP])
+def test_paused_watchdog_and_all_daemons_end_at_the_deadline(tmp_path: Path, level: str) -> None:
     """The test plays the runner and does nothing after the deadline was set, like a paused runner."""
-    assert any(_late_s(tmp_path / str(number)) < LATE_S for number in range(TRIES))
+    assert any(_late_s(tmp_path / str(number), level) < LATE_S for number in range(TRIES))
 
 
-def _late_s(directory: Path) -> float:
-    with driver_with_daemons(directory, NAMESPACE) as driver:
+def _late_s(directory: Path, level: str) -> float:
+    with driver_with_daemons(directory, level) as driver:
+        promised = killed_with_watchdog(driver.watchdog.level)
         deadline = driver.pause_before_deadline()
-        driver.wait_until_gone(*NAMES)
+        driver.wait_until_gone(*promised)
         assert driver.watchdog.process.wait(30) == -signal.SIGKILL
-        assert driver.watchdog.pids() == []
-        return max(driver.last_beat(name) or 0.0 for name in NAMES) - deadline
+        assert [name for name in NAMES if driver.is_working(name)] == [name for name in NAMES if name not in promised]
+        return max(driver.last_beat(name) or 0.0 for name in promised) - deadline
 
 
 def test_scan_level_kills_only_the_driver_of_a_paused_watchdog_at_the_deadline(tmp_path: Path) -> None:
@@ -49,15 +53,18 @@ def test_scan_level_kills_only_the_driver_of_a_paused_watchdog_at_the_deadline(t
         assert driver.is_working("unmarked")
 
 
-def test_all_daemons_end_when_the_watchdog_is_killed(tmp_path: Path) -> None:
-    with driver_with_daemons(tmp_path, NAMESPACE) as driver:
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP])
+def test_all_daemons_end_when_the_watchdog_is_killed(tmp_path: Path, level: str, report: Callable[[str], None]) -> None:
+    with driver_with_daemons(tmp_path, level) as driver:
         init = driver.watchdog.init
-        assert init is not None
+        promised = killed_with_watchdog(driver.watchdog.level)
         driver.watchdog.process.kill()
         killed_at = now()
-        driver.wait_until_gone(*NAMES)
-        wait_until(lambda: read_process(init) is None, within_s=30, what="the namespace is empty")
-        assert max(driver.last_beat(name) or 0.0 for name in NAMES) < killed_at + LATE_S
+        driver.wait_until_gone(*promised)
+        wait_until(lambda: init is None or read_process(init) is None, within_s=30, what="the namespace is empty")
+        lasted_s = max(driver.last_beat(name) or 0.0 for name in promised) - killed_at
+        assert lasted_s < LATE_S
+        report(f"isolation: {driver.watchdog.level}: last sign of a daemon {lasted_s * 1000:.0f} ms after the watchdog's death")
 
 
 def test_namespace_with_only_zombies_counts_as_empty(tmp_path: Path) -> None:
@@ -83,7 +90,7 @@ def test_scan_level_loses_unmarked_daemons_when_the_watchdog_is_killed(tmp_path:
         assert driver.is_working("marked") and driver.is_working("unmarked")
 
 
-@pytest.mark.parametrize("level", [NAMESPACE, SCAN])
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP, SCAN])
 def test_kill_leaves_no_daemon_behind(tmp_path: Path, level: str) -> None:
     with driver_with_daemons(tmp_path, level) as driver:
         driver.watchdog.send(kill=True)
@@ -92,9 +99,10 @@ def test_kill_leaves_no_daemon_behind(tmp_path: Path, level: str) -> None:
         driver.watchdog.receive("empty")
         assert not any(driver.is_working(name) for name in NAMES)
         assert driver.watchdog.process.wait(30) == 0
+        assert driver.watchdog.cgroup is None or not Path(driver.watchdog.cgroup.path).exists()
 
 
-@pytest.mark.parametrize("level", [NAMESPACE, SCAN])
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP, SCAN])
 def test_pid_of_the_driver_is_the_one_that_other_processes_see(tmp_path: Path, level: str) -> None:
     with driver_with_daemons(tmp_path, level) as driver:
         command = Path(f"/proc/{driver.driver}/cmdline").read_bytes().split(b"\0")
@@ -130,14 +138,15 @@ def test_user_without_privileges_gets_a_namespace(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["max_pid_namespaces", "max_mnt_namespaces"])
-def test_driver_starts_at_the_scan_level_where_the_system_grants_no_namespace(tmp_path: Path, limit: str) -> None:
+def test_driver_starts_at_a_lower_level_where_the_system_grants_no_namespace(tmp_path: Path, limit: str) -> None:
     """A limit of 0 holds within a user namespace. With the second limit the system grants only half of what is needed."""
     limited = f'echo 0 > /proc/sys/user/{limit} && exec "$0" "$@"'
     watchdog = WatchdogProcess(tmp_path, prefix=("unshare", "--user", "--map-root-user", "sh", "-c", limited))
     try:
         message = watchdog.receive_message("ready")
-        assert (message["isolation"], message["init"]) == (SCAN, None), message
-        assert message["problem"] == "unshare: No space left on device"
+        assert (message["isolation"], message["init"]) == (granted_level(CGROUP), None), message
+        no_cgroup = f"; no cgroup: {cgroup_problem()}" if cgroup_problem() else ""
+        assert message["problem"] == f"unshare: No space left on device{no_cgroup}"
         watchdog.send(deadline=now() + 600)
         watchdog.start("sh", "-c", "(setsid env -i sleep 600 &); exit 4")
         watchdog.receive("started")

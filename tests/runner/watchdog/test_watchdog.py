@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog.__main__ import KILL_GRACE_S
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN
+from holdfast.runner.watchdog.isolation import CGROUP, NAMESPACE, SCAN
 from tests.harness.waiting import wait_until
 from tests.harness.watchdog_process import LONG_S, Watch, WatchdogProcess, now
 
@@ -56,7 +56,7 @@ def test_driver_has_its_own_session_and_only_standard_descriptors(watch: Watch) 
     watchdog.receive("exited")
     own_pid, session, *rest = watchdog.log.read_text().split()
     assert own_pid == session
-    assert (own_pid == str(pid)) == (watchdog.level == SCAN)
+    assert (own_pid == str(pid)) == (watchdog.level != NAMESPACE)
     assert rest == [str(watchdog.log.parent), "0", "1", "2", "/dev/null"]
 
 
@@ -228,7 +228,8 @@ def test_orphans_are_reaped_while_the_driver_runs(watch: Watch) -> None:
     watchdog.receive("started")
 
     reaper = watchdog.init or watchdog.process.pid
-    own_children = 0 if watchdog.init else 1  # the driver is a child of the watchdog
+    # The driver and the killer are children of the watchdog.
+    own_children = {NAMESPACE: 0, CGROUP: 2, SCAN: 1}[watchdog.level]
 
     def children() -> list[str]:
         return Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()
@@ -300,7 +301,7 @@ def test_watchdog_ignores_termination_signals(watch: Watch) -> None:
     assert watchdog.receive("exited") == signal.SIGTERM
 
 
-@pytest.mark.parametrize("level", [NAMESPACE, SCAN])
+@pytest.mark.parametrize("level", [NAMESPACE, CGROUP, SCAN])
 def test_kernel_kills_the_driver_when_the_watchdog_is_killed(tmp_path: Path, level: str) -> None:
     watchdog = WatchdogProcess(tmp_path, level=level)
     with watchdog.socket:

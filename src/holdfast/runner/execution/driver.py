@@ -171,7 +171,7 @@ class LocalDriverExecution:
             self._log.info("no namespace", isolation=watchdog.isolation, problem=watchdog.isolation_problem)
         try:
             if watchdog.watchdog_process is not None:
-                process_file.save(self._directory / PROCESSES_FILE, watchdog.watchdog_process, watchdog.namespace)
+                process_file.save(self._directory / PROCESSES_FILE, watchdog.watchdog_process, watchdog.isolated)
         except OSError as error:
             # If this runner dies while the watchdog is paused, the agent finds only the processes with the mark.
             self._log.warning("processes not written", problem=str(error))

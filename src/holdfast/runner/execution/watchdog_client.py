@@ -13,8 +13,10 @@ from holdfast.driver_protocol.variables import NONCE
 from holdfast.errors import Refused, Unavailable
 from holdfast.runner.execution.watchdog_start import start_watchdog_process
 from holdfast.runner.watchdog import process_tree
+from holdfast.runner.watchdog.attempt_cgroup import CgroupIdentity
+from holdfast.runner.watchdog.isolation import NAMESPACE
 from holdfast.runner.watchdog.json_socket import MESSAGE_BYTES_MAX, JsonSocket, MalformedMessage
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, NamespaceIdentity
+from holdfast.runner.watchdog.pid_namespace import NamespaceIdentity
 from holdfast.runner.watchdog.proc_filesystem import Process, read_process
 
 READY_TIMEOUT_S = 30.0
@@ -48,11 +50,12 @@ class WatchdogClient:
         self.kill_reason = ""
         """Reason for killing the tree, or an empty string."""
         self.isolation = ""
-        """Isolation level (see `runner.watchdog.pid_namespace`); empty until the watchdog is ready."""
+        """Isolation level (see `runner.watchdog.isolation`); empty until the watchdog is ready."""
         self.isolation_problem = ""
         """Reason for an isolation level below NAMESPACE."""
         self.watchdog_process: Process | None = None
-        self.namespace: NamespaceIdentity | None = None
+        self.isolated: NamespaceIdentity | CgroupIdentity | None = None
+        """Namespace or cgroup of the driver; None at the level SCAN."""
         self._started = False
         self._deadline = 0.0
         self._overdue_timer: asyncio.TimerHandle | None = None
@@ -187,7 +190,10 @@ class WatchdogClient:
         self.isolation_problem = str(message.get("problem", ""))
         self.watchdog_process = read_process(self._watchdog.pid)
         if isinstance(init := message.get("init"), int):
-            self.namespace = NamespaceIdentity.read(init)
+            self.isolated = NamespaceIdentity.read(init)
+        if isinstance(cgroup := message.get("cgroup"), list):
+            path, number = cgroup
+            self.isolated = CgroupIdentity(str(path), int(number))
 
     def _complete_futures(self) -> None:
         """Complete all futures: no process of the tree is left, and none will be started."""
@@ -230,12 +236,13 @@ class WatchdogClient:
 
     async def _kill_without_watchdog(self) -> None:
         # Kill the watchdog first, so that it starts nothing any more; the kernel kills the driver and the namespace with it.
+        # The killer of a cgroup may be dead, so `_kill_rest` kills the cgroup too.
         self._watchdog.kill()
         await asyncio.shield(self._watchdog_dead)
         await self._kill_rest()
 
     async def _kill_rest(self) -> None:
-        """Kill the processes in the namespace and all marked processes, until none is left."""
+        """Kill the processes in the namespace or cgroup and all marked processes, until none is left."""
         while True:
             with contextlib.suppress(OSError):  # no descriptors or no memory: retry
                 if await asyncio.to_thread(self._kill_rest_once):
@@ -245,6 +252,6 @@ class WatchdogClient:
 
     def _kill_rest_once(self) -> bool:
         """Return True if no process is left."""
-        if self.namespace is not None and not self.namespace.kill():
+        if self.isolated is not None and not self.isolated.kill():
             return False
         return not process_tree.kill_tree(self._nonce, timeout_s=1)

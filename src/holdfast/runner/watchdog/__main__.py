@@ -6,7 +6,7 @@ leaves a driver behind.
 
 The kernel enforces the deadline even if the watchdog is paused: a timer kills the watchdog KILL_GRACE_S later. If the watchdog
 is killed, the kernel kills the driver with it. In a PID namespace (see `pid_namespace`) the kernel kills all descendants of the
-driver too. Without one, the runner or the agent kills them.
+driver too. In a cgroup (see `attempt_cgroup`) another process kills them. Without both, the runner or the agent kills them.
 
 It uses only the standard library and one thread, and it blocks only in `poll`: one watchdog runs per attempt, and it must never
 hang. The deadline is a timer on CLOCK_BOOTTIME, which includes the time in which the machine is suspended. The timer expires as
@@ -17,9 +17,9 @@ Messages are lines of JSON on the socket with the given descriptor. From the run
   {"start": {"command": […], "environment": {…}, "directory": "…"}}   the environment contains the nonce
   {"signal": number}   for the driver alone
   {"kill": true}
-To the runner: {"ready": own pid, "isolation": level, "init": pid of the namespace's init or null, "problem": reason for a lower
-level}, {"started": pid} or {"refused": reason}, {"ending": reason for killing the tree},
-{"exited": the driver's wait status}, {"empty": true} when no process of the tree is left. Then the watchdog exits.
+To the runner: {"ready": own pid, "isolation": level, "init": pid of the namespace's init or null, "cgroup": [directory,
+inode] or null, "problem": reason for a lower level}, {"started": pid} or {"refused": reason}, {"ending": reason for killing the
+tree}, {"exited": the driver's wait status}, {"empty": true} when no process of the tree is left. Then the watchdog exits.
 """
 
 import contextlib
@@ -30,11 +30,13 @@ import signal
 import sys
 import time
 
-from holdfast.runner.watchdog import pid_namespace, process_tree
+from holdfast.runner.watchdog import process_tree
+from holdfast.runner.watchdog.attempt_cgroup import AttemptCgroup
 from holdfast.runner.watchdog.boottime_timer import BoottimeTimer, KillTimer, boottime
+from holdfast.runner.watchdog.isolation import find_level, isolate_driver
 from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED, JsonSocket, MalformedMessage
 from holdfast.runner.watchdog.linux_calls import adopt_orphans
-from holdfast.runner.watchdog.pid_namespace import NAMESPACE, SCAN, PidNamespace
+from holdfast.runner.watchdog.pid_namespace import PidNamespace
 from holdfast.runner.watchdog.spawn import SpawnRequest, spawn_driver
 
 GRACE_S = 2.0
@@ -50,20 +52,19 @@ _IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM
 
 
 class Watchdog:
-    def __init__(self, channel: JsonSocket, runner: int, namespace: PidNamespace | None) -> None:
+    def __init__(self, channel: JsonSocket, runner: int, isolation: PidNamespace | AttemptCgroup | None) -> None:
         self._socket = channel
         self._runner = runner
         """Pidfd of the runner. Neither does a closed socket prove that the runner is dead, nor the reverse."""
-        self._namespace = namespace
-        """Namespace of the driver, until its init has ended. None at the level SCAN."""
-        self._own_proc = namespace is not None
+        self._isolation = isolation
+        """None at the level SCAN. Its helper is a child too: the init of the namespace, or the killer of the cgroup."""
         self._timer = BoottimeTimer()
         self._kill_timer = KillTimer()
         self._poll = select.poll()
         for descriptor in (channel.descriptor, runner, self._timer.descriptor):
             self._poll.register(descriptor, select.POLLIN)
-        if namespace is not None:
-            self._poll.register(namespace.init_exit, select.POLLIN)
+        if isolation is not None:
+            self._poll.register(isolation.helper_exit, select.POLLIN)
         self._deadline: float | None = None
         self._nonce = ""
         self._driver: int | None = None
@@ -74,12 +75,12 @@ class Watchdog:
         self._grace_until: float | None = None
         self._kill_reason = ""
 
-    def run(self, problem: str) -> None:
+    def run(self, level: str, problem: str) -> None:
         """Serve the runner until no process of the tree is left. `problem` is the reason for a lower level of isolation."""
-        init = self._namespace.init if self._namespace is not None else None
-        self._socket.send(
-            ready=os.getpid(), isolation=SCAN if self._namespace is None else NAMESPACE, init=init, problem=problem
-        )
+        identity: dict[str, object] = {"init": None, "cgroup": None}
+        if self._isolation is not None:
+            identity |= self._isolation.describe()
+        self._socket.send(ready=os.getpid(), isolation=level, problem=problem, **identity)
         try:
             while not self._kill_reason:
                 self._turn()
@@ -89,6 +90,8 @@ class Watchdog:
     def _turn(self) -> None:
         ready = {descriptor for descriptor, _ in self._poll.poll(1000 if self._grace_until is None else 20)}
         no_child_left = self._reap()
+        if self._grace_until is not None and self._isolation is not None:
+            self._isolation.release_helper()
         if self._start_report in ready:
             self._read_start_report()
         if self._runner in ready:
@@ -140,7 +143,8 @@ class Watchdog:
         if self._deadline is None or boottime() >= self._deadline:
             self._socket.send(refused="the deadline had passed before the driver was started")
             return
-        pid, report = spawn_driver(request, self._deadline, own_proc=self._own_proc)
+        prepare = self._isolation.prepare_driver if self._isolation is not None else None
+        pid, report = spawn_driver(request, self._deadline, prepare=prepare)
         self._nonce, self._driver, self._start_report = request.nonce, pid, report
         self._poll.register(report, select.POLLIN)
         with contextlib.suppress(OSError):  # without it, the driver's end is noticed up to a second later
@@ -179,11 +183,9 @@ class Watchdog:
                     self._clear_driver()
                     self._grace_until = time.monotonic() + GRACE_S
                     self._socket.send(exited=status)
-                    if self._namespace is not None:
-                        self._namespace.release_init()
-                elif self._namespace is not None and pid == self._namespace.init:
-                    self._poll.unregister(self._namespace.init_exit)
-                    self._namespace = None
+                elif self._isolation is not None and pid == self._isolation.helper:
+                    self._poll.unregister(self._isolation.helper_exit)
+                    self._isolation.helper = None
         except ChildProcessError:
             return True
 
@@ -203,7 +205,7 @@ class Watchdog:
                 left = bool(self._nonce) and bool(process_tree.kill_tree(self._nonce, include_descendants=True, timeout_s=1))
             except OSError:
                 left = True  # no descriptors or no memory: the killed processes release some
-            if self._reap() and not left:
+            if self._reap() and not left and self._remove_isolation():
                 break
             self._socket.flush()
             time.sleep(0.002)
@@ -212,10 +214,17 @@ class Watchdog:
         while not self._socket.flush() and time.monotonic() < give_up_at:
             time.sleep(0.01)
 
+    def _remove_isolation(self) -> bool:
+        """Return False if a process is left in the namespace or cgroup."""
+        try:
+            return self._isolation is None or self._isolation.remove()
+        except OSError:
+            return False
+
     def _kill_descendants(self) -> None:
-        """Kill the namespace or the driver's process group with one signal, which no fork escapes, and then all descendants."""
-        if self._namespace is not None:
-            self._namespace.kill()
+        """Kill the namespace or cgroup, and the driver's group, with one call that no fork escapes; then all descendants."""
+        if self._isolation is not None:
+            self._isolation.kill()
         if self._driver is not None:
             _kill(-self._driver)
             _kill(self._driver)
@@ -223,7 +232,7 @@ class Watchdog:
         self._kill_timer.disarm()
         give_up_at = time.monotonic() + 1
         while not self._reap() and time.monotonic() < give_up_at:
-            if self._namespace is None:
+            if not isinstance(self._isolation, PidNamespace):
                 process_tree.kill_descendants()
             time.sleep(0.0005)
 
@@ -249,8 +258,8 @@ def main(descriptor: int, runner_pid: int) -> None:
     # If the runner ended before pidfd_open, it is not the parent any more, and its pid may have been reused.
     if os.getppid() == runner_pid:
         channel = JsonSocket(descriptor)
-        problem = pid_namespace.find_reason_for_scan()
-        Watchdog(channel, runner, None if problem else PidNamespace()).run(problem)
+        level, problem = find_level()
+        Watchdog(channel, runner, isolate_driver(level)).run(level, problem)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""System calls that Python 3.11 does not offer. Standard library only: the watchdog imports this."""
+"""Linux calls that Python 3.11 does not offer. Standard library only: the watchdog imports this."""
 
+import contextlib
 import ctypes
 import os
 import select
@@ -36,6 +37,14 @@ def die_with_parent(pipe_end: int) -> None:
 
 def set_process_name(name: bytes) -> None:
     _libc.prctl(_PR_SET_NAME, name, 0, 0, 0)
+
+
+def close_descriptors_above(last: int) -> None:
+    """Close all open descriptors with a number above `last`."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > last:
+            with contextlib.suppress(OSError):  # the descriptor of the list itself is already closed
+                os.close(int(name))
 
 
 def unshare(flags: int) -> None:

@@ -18,19 +18,13 @@ from holdfast.runner.watchdog import proc_filesystem
 from holdfast.runner.watchdog.linux_calls import (
     CLONE_NEWPID,
     CLONE_NEWUSER,
+    close_descriptors_above,
     die_with_parent,
     mount_own_proc,
     set_process_name,
     unshare,
 )
 from holdfast.runner.watchdog.proc_filesystem import Process
-
-NAMESPACE = "namespace"
-SCAN = "scan"
-"""Isolation levels. NAMESPACE: the kernel kills all processes of an attempt. SCAN: Holdfast searches for them in /proc."""
-
-ISOLATION_VARIABLE = "HOLDFAST_ISOLATION"
-"""Environment variable of the agent. The value `scan` prevents the use of namespaces."""
 
 _LAST_PID_FILE = "/proc/sys/kernel/ns_last_pid"
 _PID_MAX_FILE = "/proc/sys/kernel/pid_max"
@@ -50,20 +44,35 @@ class PidNamespace:
         if not pid:
             _run_init(reading)
         os.close(reading)
-        self.init: int | None = pid
+        self.helper: int | None = pid
         """Pid of the init until `waitpid` has returned it."""
-        self.init_exit = os.pidfd_open(pid)
+        self.helper_exit = os.pidfd_open(pid)
+        self._released = False
+
+    def describe(self) -> dict[str, object]:
+        """Return the fields that identify the namespace for the runner."""
+        return {"init": self.helper}
+
+    def prepare_driver(self) -> None:
+        """Give the calling process, which is in the namespace, a /proc of the namespace. Raises OSError."""
+        mount_own_proc()
 
     def kill(self) -> None:
         """Kill all processes in the namespace. The init ends after all others, and after the caller has reaped the driver."""
-        if self.init is not None:
+        if self.helper is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.init, signal.SIGKILL)
+                os.kill(self.helper, signal.SIGKILL)
 
-    def release_init(self) -> None:
+    def release_helper(self) -> None:
         """Let the init exit as soon as no other process is left in the namespace. Call this after the driver's end."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._release, b".")
+        if not self._released:
+            self._released = True
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._release, b".")
+
+    def remove(self) -> bool:
+        """Return False if a process is left in the namespace. The kernel removes the namespace with its last process."""
+        return self.helper is None
 
 
 class NamespaceIdentity:
@@ -98,15 +107,11 @@ class NamespaceIdentity:
         )
 
 
-def find_reason_for_scan() -> str:
-    """Return the reason why this process cannot use NAMESPACE, or an empty string. Call it before the first thread starts."""
-    return f"{ISOLATION_VARIABLE} is set" if os.environ.get(ISOLATION_VARIABLE) == SCAN else find_problem()
-
-
 def find_problem() -> str:
     """Probe whether the system grants a PID namespace with its own /proc. Return an empty string, or the problem.
 
     The probe runs in a child, because a process cannot leave a user namespace, and a PID namespace without init is useless.
+    Call it before the first thread starts.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -159,7 +164,7 @@ def _run_init(release: int) -> None:
     """Run as the init of the namespace until the watchdog ends, or all other processes have ended after the release."""
     try:
         os.dup2(release, 0)
-        _close_descriptors_after_first()  # the socket and the driver's output must close with the watchdog
+        close_descriptors_above(0)  # the socket and the driver's output must close with the watchdog
         die_with_parent(0)
         set_process_name(b"holdfast-init")
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps all orphans
@@ -170,13 +175,6 @@ def _run_init(release: int) -> None:
                 os.waitpid(-1, 0)  # fails when no child is left
     finally:
         os._exit(0)
-
-
-def _close_descriptors_after_first() -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if name != "0":
-            with contextlib.suppress(OSError):  # the descriptor of the list itself is already closed
-                os.close(int(name))
 
 
 def _spread_pids() -> None:

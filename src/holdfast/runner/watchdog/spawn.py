@@ -2,11 +2,12 @@
 
 import os
 import signal
+from collections.abc import Callable
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog.boottime_timer import boottime
 from holdfast.runner.watchdog.json_socket import MalformedMessage
-from holdfast.runner.watchdog.linux_calls import die_with_parent, mount_own_proc
+from holdfast.runner.watchdog.linux_calls import die_with_parent
 
 _NOT_STARTED = 127
 
@@ -28,11 +29,10 @@ class SpawnRequest:
             raise MalformedMessage
 
 
-def spawn_driver(request: SpawnRequest, deadline: float, *, own_proc: bool) -> tuple[int, int]:
+def spawn_driver(request: SpawnRequest, deadline: float, *, prepare: Callable[[], None] | None) -> tuple[int, int]:
     """Fork and execute the command. Return the child's pid, and a pipe to which the child writes the reason of a failure.
 
-    With `own_proc` the child is in another PID namespace and needs a /proc of its own. The fork is safe, because this process
-    has only one thread.
+    The child calls `prepare` first. The fork is safe, because this process has only one thread.
     """
     reading, writing = os.pipe()
     try:
@@ -48,8 +48,8 @@ def spawn_driver(request: SpawnRequest, deadline: float, *, own_proc: bool) -> t
     try:
         os.close(reading)
         die_with_parent(writing)
-        if own_proc:
-            mount_own_proc()
+        if prepare is not None:
+            prepare()
         problem = _exec_driver(request, deadline)
     except OSError as error:
         problem = f"cannot start a process: {error.strerror}"
