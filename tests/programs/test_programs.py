@@ -1,0 +1,31 @@
+"""Programs like Spark's examples survive kills, stops, savepoints and upgrades with exact results."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.programs.catalogue import PROGRAMS, Program, SocketProgram
+from tests.programs.report import result_table
+from tests.programs.run import ProgramCluster, start_program_cluster
+from tests.programs.socket_trial import BEGINS_AGAIN
+from tests.programs.steps import EXACT, SAVEPOINT, STEPS
+
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramCluster]:
+    with start_program_cluster(tmp_path_factory.mktemp("programs"), lambda _: None) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_program_is_exact_after_every_step(cluster: ProgramCluster, program: Program, report: Callable[[str], None]) -> None:
+    trial = cluster.run(program)
+    for line in result_table([trial]).splitlines()[1:]:
+        report(line)
+    assert not trial.failed, trial.cells
+    expected = BEGINS_AGAIN if isinstance(program, SocketProgram) else EXACT
+    assert {step: trial.cells[step] for step in STEPS if step != SAVEPOINT} == {
+        step: expected for step in STEPS if step != SAVEPOINT
+    }
