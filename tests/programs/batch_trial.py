@@ -10,7 +10,7 @@ from tests.harness.cluster.jobs import FINAL_PHASES, FIRST_BATCH_S, ClusterJobs,
 from tests.programs.batch_data import BatchData, read_result
 from tests.programs.catalogue import BatchProgram
 from tests.programs.rows import describe_difference
-from tests.programs.steps import EXACT, KILL, SAVEPOINT, STOP, UPGRADE, Say, run_steps, write_next_version
+from tests.programs.steps import EXACT, KILL, SAVEPOINT, STOP, UPGRADE, Say, describe_refusal, run_steps, write_next_version
 
 FINISH_S = 300.0
 
@@ -67,7 +67,8 @@ class BatchTrial:
         self._wait_for_exact_result(running["id"])
         if answer.returncode == 0:
             return "a savepoint was made, although there is no checkpoint"
-        return f"refused: {' '.join(answer.stderr.removeprefix('holdfast: ').split())}"
+        label, checkpoint = f"{running['name']} ({running['id']})", str(self._jobs.checkpoint(running["id"]))
+        return describe_refusal(answer.stderr, label, checkpoint)
 
     def _upgrade(self) -> str:
         running = self._submit_and_wait_until_running()

@@ -9,7 +9,7 @@ from tests.harness.cluster.jobs import FINAL_PHASES, ClusterJobs, poll_until
 from tests.programs.catalogue import SocketProgram
 from tests.programs.inputs import SocketInput
 from tests.programs.rows import VERSION, Row, describe_difference
-from tests.programs.steps import KILL, SAVEPOINT, STOP, UPGRADE, Say, run_steps, write_next_version
+from tests.programs.steps import KILL, SAVEPOINT, STOP, UPGRADE, Say, describe_refusal, run_steps, write_next_version
 
 CATCH_UP_S = 300.0
 BEGINS_AGAIN = "begins again, then exact"
@@ -58,7 +58,7 @@ class SocketTrial:
         """Return what Holdfast answers. The query has no checkpoint that outlasts its attempt, so there is none to copy."""
         answer = self._jobs.run("savepoint", self._id, "--json")
         if answer.returncode != 0:
-            return f"refused: {' '.join(answer.stderr.removeprefix('holdfast: ').split())}"
+            return describe_refusal(answer.stderr, f"{self._program.name} ({self._id})", str(self._jobs.checkpoint(self._id)))
         return f"made, with batches {json.loads(answer.stdout)['batches']}"
 
     def _upgrade(self) -> str:

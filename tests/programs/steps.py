@@ -30,6 +30,14 @@ def run_steps(steps: Mapping[str, Callable[[], str]], say: Say, prepare: Callabl
     return cells
 
 
+def describe_refusal(stderr: str, *names: str) -> str:
+    """Return the message of a command that was refused, with JOB in place of the names of the job and its folders."""
+    message = " ".join(stderr.removeprefix("holdfast: ").split())
+    for name in names:
+        message = message.replace(name, "JOB")
+    return f"refused: {message}"
+
+
 def write_next_version(script: Path, directory: Path) -> Path:
     """Write the script with another version number, which the rows of its output carry."""
     text = script.read_text()

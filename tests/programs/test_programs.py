@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.programs.catalogue import PROGRAMS, Program, SocketProgram
+from tests.programs.catalogue import Program, SocketProgram
 from tests.programs.report import result_table
-from tests.programs.run import ProgramCluster, start_program_cluster
+from tests.programs.run import ProgramCluster, select_programs, start_program_cluster
 from tests.programs.socket_trial import BEGINS_AGAIN
 from tests.programs.steps import EXACT, SAVEPOINT, STEPS
+
+SHORT_LANE = ["complex_sessionization", "kafka_word_count", "ad_clicks", "socket_word_count", "page_rank"]
+"""Programs of the different kinds. `make programs` runs all of them."""
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -19,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramCluster
         yield cluster
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", select_programs(SHORT_LANE), ids=lambda program: program.name)
 def test_program_is_exact_after_every_step(cluster: ProgramCluster, program: Program, report: Callable[[str], None]) -> None:
     trial = cluster.run(program)
     for line in result_table([trial]).splitlines()[1:]:

@@ -76,7 +76,7 @@ schema = "time long, user string, kind string, page string, gap_s long"
 events = spark.readStream.option("maxFilesPerTrigger", 1).schema(schema).json(args.input)
 timed = events.withColumn("at", F.timestamp_seconds("time")).withWatermark("at", "10 minutes")
 sessions = timed.groupBy("user").transformWithState(
-    Sessions(), "user string, start long, end string, pages string, kinds string", "append", "eventTime"
+    Sessions(), "user string, start long, end string, pages string, kinds string", "append", "EventTime"
 )
 result = sessions.withColumn("version", F.lit(VERSION))
 result.writeStream.outputMode("append").format("json").option("path", args.output).start().awaitTermination()

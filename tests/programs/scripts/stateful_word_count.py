@@ -42,5 +42,5 @@ spark.conf.set(
 )
 lines = spark.readStream.option("maxFilesPerTrigger", 1).text(args.input)
 words = lines.select(F.explode(F.split("value", " ")).alias("word"))
-counts = words.groupBy("word").transformWithStateInPandas(RunningCount(), "word string, count long", "update", "none")
+counts = words.groupBy("word").transformWithStateInPandas(RunningCount(), "word string, count long", "update", "None")
 counts.writeStream.outputMode("update").foreachBatch(write).start().awaitTermination()
