@@ -25,7 +25,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="programs-") as directory:
         say("starting the cluster")
         with start_program_cluster(Path(directory), say) as cluster:
-            trials = [cluster.run(program) for program in select_programs(arguments.only)]
+            trials = cluster.run_all(select_programs(arguments.only), parallel=arguments.parallel)
     sys.stdout.write(f"\n{result_table(trials)}")
     return 1 if any(trial.failed for trial in trials) else 0
 
@@ -37,6 +37,7 @@ def _parse_arguments() -> argparse.Namespace:
     )
     names = [program.name for program in PROGRAMS]
     parser.add_argument("--only", action="append", default=[], choices=names, metavar="NAME", help="run only this program")
+    parser.add_argument("--parallel", type=int, default=1, metavar="N", help="run so many programs at once (default: 1)")
     parser.add_argument("--list", action="store_true", help="list the programs and end")
     return parser.parse_args()
 

@@ -1,12 +1,13 @@
-"""Run of programs, one after the other, on one cluster."""
+"""Run of programs on one cluster, one after the other or several at once."""
 
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-from tests.harness.cluster.command import start_cluster
+from tests.harness.cluster.command import RunningCluster, start_cluster
 from tests.harness.cluster.jobs import ClusterJobs
 from tests.harness.cluster.process_observer import kill_leftovers
 from tests.harness.kafka.brokers import Brokers, kraft_brokers
@@ -23,31 +24,39 @@ from tests.programs.streaming_trial import StreamingTrial
 class ProgramCluster:
     """Cluster of two nodes, and a Kafka broker that starts when the first program needs it."""
 
-    def __init__(self, directory: Path, jobs: ClusterJobs, resources: contextlib.ExitStack, say: Say) -> None:
+    def __init__(self, directory: Path, up: RunningCluster, resources: contextlib.ExitStack, say: Say) -> None:
         self._directory = directory
-        self._jobs = jobs
+        self._up = up
         self._say = say
         self._brokers = cache(lambda: _start_broker(directory / "kafka", resources))
 
+    def run_all(self, programs: Sequence[Program], *, parallel: int) -> list[Trial]:
+        with ThreadPoolExecutor(parallel) as executor:
+            return list(executor.map(self.run, programs))
+
     def run(self, program: Program) -> Trial:
         start = time.monotonic()
-        match program:
-            case StreamingProgram():
-                cells = self._run_stream(program)
-            case SocketProgram():
-                with SocketInput(program.generate) as input:
-                    cells = SocketTrial(program, self._jobs, input, self._say_for(program)).run()
-            case BatchProgram():
-                cells = BatchTrial(program, self._jobs, self._say_for(program)).run()
+        with ClusterJobs(self._directory, self._up.directory / "storage", "--dir", str(self._up.directory)) as jobs:
+            cells = self._run_steps(program, jobs)
         return Trial(program.name, program.like, cells, time.monotonic() - start)
 
-    def _run_stream(self, program: StreamingProgram) -> dict[str, str]:
+    def _run_steps(self, program: Program, jobs: ClusterJobs) -> dict[str, str]:
+        match program:
+            case StreamingProgram():
+                return self._run_stream(program, jobs)
+            case SocketProgram():
+                with SocketInput(program.generate) as input:
+                    return SocketTrial(program, jobs, input, self._say_for(program)).run()
+            case BatchProgram():
+                return BatchTrial(program, jobs, self._say_for(program)).run()
+
+    def _run_stream(self, program: StreamingProgram, jobs: ClusterJobs) -> dict[str, str]:
         say = self._say_for(program)
         if program.source == KAFKA:
             conf = {"spark.jars": ",".join(map(str, connector_jars()))}
-            return StreamingTrial(program, self._jobs, KafkaInput(self._brokers(), program.generate), say, conf).run()
+            return StreamingTrial(program, jobs, KafkaInput(self._brokers(), program.generate), say, conf).run()
         input = FileInput(self._directory / f"{program.name}-input", program.generate)
-        return StreamingTrial(program, self._jobs, input, say, {}).run()
+        return StreamingTrial(program, jobs, input, say, {}).run()
 
     def _say_for(self, program: Program) -> Say:
         return lambda text: self._say(f"{program.name}: {text}")
@@ -59,9 +68,8 @@ def start_program_cluster(directory: Path, say: Say) -> Iterator[ProgramCluster]
         with (
             contextlib.ExitStack() as resources,
             start_cluster(directory / "c", "--nodes", "2", "--slots", "4") as up,
-            ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
-            yield ProgramCluster(directory, jobs, resources, say)
+            yield ProgramCluster(directory, up, resources, say)
     finally:
         kill_leftovers(directory)
 

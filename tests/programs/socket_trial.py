@@ -11,7 +11,7 @@ from tests.programs.inputs import SocketInput
 from tests.programs.rows import VERSION, Row, describe_difference
 from tests.programs.steps import KILL, SAVEPOINT, STOP, UPGRADE, Say, describe_refusal, run_steps, write_next_version
 
-CATCH_UP_S = 300.0
+CATCH_UP_S = 900.0
 BEGINS_AGAIN = "begins again, then exact"
 
 

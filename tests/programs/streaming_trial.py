@@ -13,7 +13,8 @@ from tests.programs.inputs import Input
 from tests.programs.rows import VERSION, Result, Row, describe_difference
 from tests.programs.steps import EXACT, KILL, SAVEPOINT, STOP, UPGRADE, Say, run_steps, write_next_version
 
-CATCH_UP_S = 300.0
+CATCH_UP_S = 900.0
+"""Time limit for exact output. A free machine needs a few seconds; one with a queue of 25 processes, minutes."""
 BATCHES_BEFORE_FAULT = 2
 
 
@@ -106,7 +107,7 @@ class StreamingTrial:
         (batch,) = savepoint["batches"].values()
         earlier = [] if self._program.output.has_everything else self._job.read_rows(batch)
         assert self._program.output.result(earlier) != self._expected(), "the savepoint is made in the middle"
-        restored = self._submit(f"{self._program.name}_restored", earlier, "--restore", savepoint["id"])
+        restored = self._submit(self._restored_name, earlier, "--restore", savepoint["id"])
         self._wait_until_exact(self._job)
         self._wait_until_exact(restored)
         self._input.add_phase()
@@ -131,6 +132,10 @@ class StreamingTrial:
         return EXACT
 
     # Helpers
+
+    @property
+    def _restored_name(self) -> str:
+        return f"{self._program.name}_restored"
 
     def _submit(self, name: str, earlier: list[Row], *options: str) -> RunningProgram:
         output = self._jobs.directory / f"{name}-output"
@@ -174,5 +179,5 @@ class StreamingTrial:
 
     def _cancel_all(self) -> None:
         for id, job in self._jobs.list_jobs().items():
-            if job["name"].startswith(self._program.name) and job["phase"] not in FINAL_PHASES:
+            if job["name"] in (self._program.name, self._restored_name) and job["phase"] not in FINAL_PHASES:
                 self._jobs.run_ok("cancel", id, "--wait")

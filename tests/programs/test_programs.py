@@ -13,7 +13,7 @@ from tests.programs.steps import EXACT, SAVEPOINT, STEPS
 SHORT_LANE = ["complex_sessionization", "kafka_word_count", "ad_clicks", "socket_word_count", "page_rank"]
 """Programs of the different kinds. `make programs` runs all of them."""
 
-pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
