@@ -71,7 +71,7 @@ class BatchTrial:
         self._wait_for_exact_result(job["id"])
         if answer.returncode == 0:
             return "a savepoint was made, although there is no checkpoint"
-        return describe_refusal(answer.stderr, f"{job['name']} ({job['id']})", str(self._jobs.checkpoint(job["id"])))
+        return describe_refusal(answer.stderr, f"{job['name']} ({job['id']})", self._jobs.checkpoint(job["id"]))
 
     def _upgrade(self) -> str:
         with self._pause_in_middle() as job:

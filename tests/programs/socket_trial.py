@@ -58,7 +58,7 @@ class SocketTrial:
         """Return what Holdfast answers. The query has no checkpoint that outlasts its attempt, so there is none to copy."""
         answer = self._jobs.run("savepoint", self._id, "--json")
         if answer.returncode != 0:
-            return describe_refusal(answer.stderr, f"{self._program.name} ({self._id})", str(self._jobs.checkpoint(self._id)))
+            return describe_refusal(answer.stderr, f"{self._program.name} ({self._id})", self._jobs.checkpoint(self._id))
         return f"made, with batches {json.loads(answer.stdout)['batches']}"
 
     def _upgrade(self) -> str:

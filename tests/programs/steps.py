@@ -30,12 +30,10 @@ def run_steps(steps: Mapping[str, Callable[[], str]], say: Say, prepare: Callabl
     return cells
 
 
-def describe_refusal(stderr: str, *names: str) -> str:
-    """Return the message of a command that was refused, with JOB in place of the names of the job and its folders."""
+def describe_refusal(stderr: str, label: str, checkpoint: Path) -> str:
+    """Return the message of a refused command, with JOB and CHECKPOINT in place of the job's label and folder."""
     message = " ".join(stderr.removeprefix("holdfast: ").split())
-    for name in names:
-        message = message.replace(name, "JOB")
-    return f"refused: {message}"
+    return f"refused: {message.replace(label, 'JOB').replace(str(checkpoint), 'CHECKPOINT')}"
 
 
 def write_next_version(script: Path, directory: Path) -> Path:

@@ -14,7 +14,18 @@ from tests.programs.event_data import GAP_S, Phase
 from tests.programs.outputs import ChangedRows, FileSink, RowsAndTotals, WholeResult
 from tests.programs.report import Trial, result_table
 from tests.programs.rows import Row, describe_difference, to_result
-from tests.programs.steps import EXACT, KILL, NOT_RUN, SAVEPOINT, STEPS, STOP, UPGRADE, run_steps, write_next_version
+from tests.programs.steps import (
+    EXACT,
+    KILL,
+    NOT_RUN,
+    SAVEPOINT,
+    STEPS,
+    STOP,
+    UPGRADE,
+    describe_refusal,
+    run_steps,
+    write_next_version,
+)
 
 
 def rows_of(generate: Callable[[int], Phase], phases: int) -> dict[str, list[Row]]:
@@ -127,6 +138,12 @@ def test_failed_step_ends_a_trial_and_its_cell_says_why() -> None:
     assert cells == {KILL: EXACT, STOP: "FAILED: 2 rows missing", SAVEPOINT: NOT_RUN, UPGRADE: NOT_RUN}
     assert Trial("words", "word count", cells, 1.0).failed
     assert lines[-1] == "stop, resume: FAILED: 2 rows missing"
+
+
+def test_answer_of_a_refused_command_names_neither_the_job_nor_a_folder() -> None:
+    message = "holdfast: pi (j1) has not committed a batch in /x/j1:\n nothing to save\n"
+    answer = describe_refusal(message, "pi (j1)", Path("/x/j1"))
+    assert answer == "refused: JOB has not committed a batch in CHECKPOINT: nothing to save"
 
 
 def test_table_puts_long_answers_below_itself_once() -> None:
