@@ -31,6 +31,8 @@ class ProgramCluster:
         self._brokers = cache(lambda: _start_broker(directory / "kafka", resources))
 
     def run_all(self, programs: Sequence[Program], *, parallel: int) -> list[Trial]:
+        if any(isinstance(program, StreamingProgram) and program.source == KAFKA for program in programs):
+            self._brokers()  # in this thread: the broker dies with the thread that starts it
         with ThreadPoolExecutor(parallel) as executor:
             return list(executor.map(self.run, programs))
 
