@@ -1,6 +1,7 @@
 """Outputs of the programs: the rows that count, also while the program writes."""
 
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from tests.harness.cluster.streams import read_committed_lines
 from tests.programs.rows import Result, Row, to_result
 
 ALL_BATCHES = 2**60
+SINK_LOG = "_spark_metadata"
 
 
 class Output(Protocol):
@@ -26,6 +28,9 @@ class Output(Protocol):
     def result(self, rows: Iterable[Row]) -> Result:
         """Return what the rows of all batches say together."""
 
+    def copy_log(self, directory: Path, target: Path, last_batch: int) -> bool:
+        """Copy the log of the batches up to this one to a new output, which then includes their rows. Return True if done."""
+
 
 @dataclass(frozen=True, slots=True)
 class WholeResult:
@@ -38,6 +43,9 @@ class WholeResult:
 
     def result(self, rows: Iterable[Row]) -> Result:
         return to_result(rows)
+
+    def copy_log(self, directory: Path, target: Path, last_batch: int) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,15 @@ class FileSink:
     def result(self, rows: Iterable[Row]) -> Result:
         return to_result(rows)
 
+    def copy_log(self, directory: Path, target: Path, last_batch: int) -> bool:
+        """Copy the log, without which Spark fails at the next compaction. It names the files of the first output."""
+        (target / SINK_LOG).mkdir(parents=True)
+        for file in (directory / SINK_LOG).iterdir():
+            number = file.name.partition(".")[0]
+            if number.isdigit() and int(number) <= last_batch:
+                shutil.copy(file, target / SINK_LOG)
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
@@ -67,6 +84,9 @@ class ChangedRows:
     def result(self, rows: Iterable[Row]) -> Result:
         """Return the newest row of each key. The rows are in order of their batches."""
         return to_result({row[self.key]: row for row in rows}.values())
+
+    def copy_log(self, directory: Path, target: Path, last_batch: int) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +108,9 @@ class RowsAndTotals:
                 totals["rows"] += row["rows"]
                 totals["sum"] += row.get("sum", 0)
         return to_result([*single, dict(totals)])
+
+    def copy_log(self, directory: Path, target: Path, last_batch: int) -> bool:
+        return False
 
 
 def _read_batch_folders(directory: Path, last_batch: int) -> Iterator[Row]:

@@ -105,8 +105,11 @@ class StreamingTrial:
         before = self._add_input_and_wait_for_middle(phases=2)
         savepoint = json.loads(self._jobs.run_ok("savepoint", self._job.id, "--json"))
         (batch,) = savepoint["batches"].values()
-        earlier = [] if self._program.output.has_everything else self._job.read_rows(batch)
-        assert self._program.output.result(earlier) != self._expected(), "the savepoint is made in the middle"
+        output = self._program.output
+        earlier = [] if output.has_everything else self._job.read_rows(batch)
+        assert output.result(earlier) != self._expected(), "the savepoint is made in the middle"
+        if output.copy_log(self._output_of(self._program.name), self._output_of(self._restored_name), batch):
+            earlier = []
         restored = self._submit(self._restored_name, earlier, "--restore", savepoint["id"])
         self._wait_until_exact(self._job)
         self._wait_until_exact(restored)
@@ -137,8 +140,11 @@ class StreamingTrial:
     def _restored_name(self) -> str:
         return f"{self._program.name}_restored"
 
+    def _output_of(self, name: str) -> Path:
+        return self._jobs.directory / f"{name}-output"
+
     def _submit(self, name: str, earlier: list[Row], *options: str) -> RunningProgram:
-        output = self._jobs.directory / f"{name}-output"
+        output = self._output_of(name)
         arguments = [*self._input.arguments(), "--output", str(output)]
         id = self._jobs.submit(self._program.script, name, *arguments, options=options, conf=self._conf)
         return RunningProgram(self._jobs, self._program, id, output, earlier)
