@@ -21,9 +21,7 @@ ROCKSDB = {
 SCRIPT = SCRIPTS / "count.py"
 BATCH_PROGRAM = """
 import pathlib, sys, time
-from pyspark.sql import SparkSession
 VERSION = 1
-SparkSession.builder.getOrCreate()
 while not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.1)
 """
@@ -138,10 +136,10 @@ def test_version_without_a_batch_in_time_is_rolled_back(scene: Scene, counting: 
 
 def test_batch_program_that_runs_longer_than_its_trial_keeps_its_new_version(scene: Scene) -> None:
     permission = scene.directory / "permission"
-    id = scene.jobs.submit(scene.write_version(BATCH_PROGRAM), "batch", str(permission))
+    id = scene.jobs.submit(scene.write_version(BATCH_PROGRAM), "batch", str(permission), spark=False)
     scene.jobs.wait_for_phase(id, "RUNNING", timeout_s=FIRST_BATCH_S)
     changed = scene.write_version(BATCH_PROGRAM.replace("VERSION = 1", "VERSION = 2"))
-    scene.jobs.run_ok("upgrade", id, str(changed), "--within", "60s", "--wait", timeout_s=FIRST_BATCH_S)
+    scene.jobs.run_ok("upgrade", id, str(changed), "--within", "20s", "--wait", timeout_s=FIRST_BATCH_S)
     view = scene.jobs[id]
     assert (view["phase"], view["attempt"]) == ("RUNNING", 2), view
     permission.touch()
