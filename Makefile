@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-incidents soak chaos oracle test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
+.PHONY: help demo test test-live test-incidents soak chaos oracle programs test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ chaos: java compiler $(SET_UP) ## attack a cluster with random faults for ten mi
 
 oracle: java maven $(SET_UP) ## ask Spark about more than a thousand checkpoints, and compare with Holdfast's verdicts; CELLS='keyed/hdfs/*' for some
 	@$(BIN)/python -m tests.oracle $(if $(CELLS),--cells '$(CELLS)') $(if $(OUT),--out $(OUT))
+
+programs: java maven $(SET_UP) ## run programs like Spark's examples through faults on a cluster, and print a table: half an hour; ONLY='word_count pi' for some
+	@$(BIN)/python -m tests.programs $(foreach name,$(ONLY),--only $(name))
 
 test-delta: java $(SET_UP) ## test the Delta sink with the newest Spark that Delta Lake supports
 	@test -d $(DELTA_SPARK) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA_SPARK) pyspark==4.2.0

@@ -19,6 +19,12 @@ ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 }
 SCRIPT = SCRIPTS / "count.py"
+BATCH_PROGRAM = """
+import pathlib, sys, time
+VERSION = 1
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.1)
+"""
 
 
 class Scene:
@@ -126,6 +132,19 @@ def test_version_without_a_batch_in_time_is_rolled_back(scene: Scene, counting: 
     assert "failed before its first batch: it completed no batch within 15 s; rolled back to version 1" in done.stderr
     scene.wait_for_batch(counting)
     scene.wait_for_exact_totals(counting)
+
+
+def test_batch_program_that_runs_longer_than_its_trial_keeps_its_new_version(scene: Scene) -> None:
+    permission = scene.directory / "permission"
+    id = scene.jobs.submit(scene.write_version(BATCH_PROGRAM), "batch", str(permission), spark=False)
+    scene.jobs.wait_for_phase(id, "RUNNING", timeout_s=FIRST_BATCH_S)
+    changed = scene.write_version(BATCH_PROGRAM.replace("VERSION = 1", "VERSION = 2"))
+    scene.jobs.run_ok("upgrade", id, str(changed), "--within", "20s", "--wait", timeout_s=FIRST_BATCH_S)
+    view = scene.jobs[id]
+    assert (view["phase"], view["attempt"]) == ("RUNNING", 2), view
+    permission.touch()
+    scene.jobs.wait_for_phase(id, "FINISHED")
+    assert not [event for event in scene.jobs.events(id) if "rolled back" in event["reason"]]
 
 
 def test_upgrade_continues_without_gaps_or_repeats(scene: Scene, counting: str) -> None:

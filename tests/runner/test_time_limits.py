@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from holdfast.log import Log
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.job import Outcome, Progress, Report, SparkApplication, Spec
@@ -44,6 +46,7 @@ class RecordingDriver:
     commands: list[str] = field(default_factory=list)
 
     is_ready: bool = False
+    has_queries: bool = True
     application: SparkApplication | None = None
 
     async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
@@ -107,33 +110,55 @@ def test_new_version_without_a_batch_fails_its_trial_after_the_limit() -> None:
     driver, clock = RecordingDriver(), SettableClock()
     trial = Trial(driver, clock, on_trial=True)
     clock.now += 299.9
-    assert trial.find_failure(300.0) is None
+    assert trial.find_failure(300.0, had_batches=False) is None
     clock.now += 0.2
-    assert trial.find_failure(300.0) == "it completed no batch within 300 s" and not trial.proven
+    assert trial.find_failure(300.0, had_batches=False) == "it completed no batch within 300 s" and not trial.proven
 
 
 def test_real_time_version_gets_the_duration_of_its_batch_in_addition() -> None:
     driver, clock = RecordingDriver(batch_s=REAL_TIME_BATCH_S), SettableClock()
     trial = Trial(driver, clock, on_trial=True)
     clock.now += 599.9
-    assert trial.find_failure(300.0) is None and not trial.proven
+    assert trial.find_failure(300.0, had_batches=False) is None and not trial.proven
     driver.reported = Progress(batch_id=0)
-    assert trial.find_failure(300.0) is None and trial.proven
+    assert trial.find_failure(300.0, had_batches=False) is None and trial.proven
     clock.now += 600.0
-    assert trial.find_failure(300.0) is None
+    assert trial.find_failure(300.0, had_batches=False) is None
 
 
 def test_real_time_version_without_a_batch_fails_its_trial_in_the_end() -> None:
     driver, clock = RecordingDriver(batch_s=REAL_TIME_BATCH_S), SettableClock()
     trial = Trial(driver, clock, on_trial=True)
     clock.now += 600.1
-    assert trial.find_failure(300.0) == "it completed no batch within 600 s"
+    assert trial.find_failure(300.0, had_batches=False) == "it completed no batch within 600 s"
+
+
+def test_batch_program_passes_its_trial_if_it_still_runs_after_the_limit() -> None:
+    driver, clock = RecordingDriver(is_ready=True, has_queries=False), SettableClock()
+    trial = Trial(driver, clock, on_trial=True)
+    clock.now += 299.9
+    assert trial.find_failure(300.0, had_batches=False) is None and not trial.proven, "it may still fail"
+    clock.now += 0.2
+    assert trial.find_failure(300.0, had_batches=False) is None and trial.proven
+
+
+@pytest.mark.parametrize(
+    ("is_ready", "has_queries", "had_batches"),
+    [(False, False, False), (True, True, False), (True, False, True)],
+    ids=["Spark never started", "its query has no batch", "the job had batches before"],
+)
+def test_version_without_a_batch_fails_if_it_should_have_one(is_ready: bool, has_queries: bool, had_batches: bool) -> None:
+    driver, clock = RecordingDriver(is_ready=is_ready, has_queries=has_queries), SettableClock()
+    trial = Trial(driver, clock, on_trial=True)
+    clock.now += 300.1
+    assert trial.find_failure(300.0, had_batches=had_batches) == "it completed no batch within 300 s"
+    assert not trial.proven
 
 
 def test_version_that_is_not_on_trial_never_fails_it() -> None:
     driver, clock = RecordingDriver(), SettableClock()
     trial = Trial(driver, clock, on_trial=False)
     clock.now += 10_000.0
-    assert trial.find_failure(300.0) is None and not trial.proven
+    assert trial.find_failure(300.0, had_batches=False) is None and not trial.proven
     driver.reported = Progress(batch_id=0)
-    assert trial.find_failure(300.0) is None and trial.proven, "its first batch is recorded as well"
+    assert trial.find_failure(300.0, had_batches=False) is None and trial.proven, "its first batch is recorded as well"

@@ -223,7 +223,9 @@ class Runner:
 
     def _check_first_batch(self, taken: TakenLease) -> None:
         """Record the first batch. Kill a version on trial that has none within its trial period: the leader rolls it back."""
-        failure = self._trial.find_failure(taken.trial_timeout_s)
+        previous = taken.previous_report
+        had_batches = previous is not None and previous.progress is not None and previous.progress.batch_id is not None
+        failure = self._trial.find_failure(taken.trial_timeout_s, had_batches=had_batches)
         if failure is not None and not self._stop.requested:
             self._kill_driver(Ending.FAILED, failure)
 

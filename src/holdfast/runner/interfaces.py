@@ -52,6 +52,10 @@ class DriverExecution(Protocol):
     def batch_s(self) -> float:
         """Seconds that a batch lasts because of its trigger, for example in real-time mode; 0 if it ends with its work."""
 
+    @property
+    def has_queries(self) -> bool:
+        """True if the driver has started a streaming query."""
+
     def progress(self) -> Progress | None: ...
 
     def save_session(self, session: SessionId) -> None:

@@ -1,4 +1,4 @@
-"""First batch of an attempt. A version on trial must complete it within a time limit."""
+"""First batch of an attempt. A version on trial must complete it within a time limit, unless its program has no batches."""
 
 from holdfast.clock import Clock
 from holdfast.runner.interfaces import DriverExecution
@@ -11,10 +11,13 @@ class Trial:
         self._on_trial = on_trial
         self._started_at = clock.boottime()
         self.proven = False
-        """True after the attempt's first batch, whether or not its version is on trial."""
+        """True after the attempt's first batch, whether or not its version is on trial; or after a trial without batches."""
 
-    def find_failure(self, timeout_s: float) -> str | None:
+    def find_failure(self, timeout_s: float, *, had_batches: bool) -> str | None:
         """Record the first batch. Return why a version on trial has failed, or None while the attempt may continue.
+
+        `had_batches` is True if an earlier attempt of the job has completed a batch. If none has, and Spark runs without a
+        streaming query at the end of the limit, the version is a batch program, which never completes one: it has passed.
 
         A batch with a fixed duration, as in real-time mode, extends the limit: it cannot end earlier in a healthy version.
         """
@@ -27,4 +30,5 @@ class Trial:
         waited_s = self._clock.boottime() - self._started_at
         if waited_s < timeout_s or waited_s < (limit_s := timeout_s + self._driver.batch_s):
             return None
-        return f"it completed no batch within {limit_s:.0f} s"
+        self.proven = not had_batches and self._driver.is_ready and not self._driver.has_queries
+        return None if self.proven else f"it completed no batch within {limit_s:.0f} s"

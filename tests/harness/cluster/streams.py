@@ -64,13 +64,15 @@ class Feeder:
             self._paused.clear()
 
 
-def read_committed_lines(directory: Path) -> Counter[str]:
-    """Return the lines that Spark's file sink has committed, according to its log.
+def read_committed_lines(directory: Path, *, last_batch: int | None = None) -> Counter[str]:
+    """Return the lines that Spark's file sink has committed, according to its log: all of them, or those up to a batch.
 
     A compact file of the log replaces all earlier files.
     """
     log = directory / "_spark_metadata"
     names = [path.name for path in log.iterdir() if not path.name.startswith(".")]
+    if last_batch is not None:
+        names = [name for name in names if int(name.partition(".")[0]) <= last_batch]
     compacted = max((int(name.partition(".")[0]) for name in names if name.endswith(".compact")), default=-1)
     relevant = [name for name in names if name == f"{compacted}.compact" or (name.isdigit() and int(name) > compacted)]
     lines: Counter[str] = Counter()

@@ -186,7 +186,7 @@ def until_resumed(*, after_event: int) -> Condition:
 
 
 def until_accepted(version: int) -> Condition:
-    """Return the condition that a version of the job's program has committed its first batch."""
+    """Return the condition that a version of the job's program has committed its first batch, or has passed without one."""
 
     def condition(job: StoredJob) -> WaitResult | None:
         if job.has_ended or job.phase in (Phase.PARKED, Phase.QUARANTINED):
@@ -198,7 +198,8 @@ def until_accepted(version: int) -> Condition:
             return WaitResult.REACHED if versions.current == version and not versions.on_trial else None
         runs = job.state is not None and job.state.versions.current == version and job.phase is Phase.RUNNING
         has_batch = job.lease is not None and job.lease.attempt == job.attempt and job.progress.batch_id is not None
-        return WaitResult.REACHED if runs and has_batch else None
+        has_passed = job.report is not None and job.report.attempt == job.attempt and job.report.proven
+        return WaitResult.REACHED if runs and (has_batch or has_passed) else None
 
     return Condition(f"the first batch with version {version}", condition)
 

@@ -277,6 +277,10 @@ class LocalDriverExecution:
         return self._control.batch_s()
 
     @property
+    def has_queries(self) -> bool:
+        return bool(self._control.started_queries())
+
+    @property
     def application(self) -> SparkApplication | None:
         return self._control.application()
 

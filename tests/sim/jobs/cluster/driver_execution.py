@@ -58,6 +58,7 @@ class SimDriverExecution:
         self.application = None
         self.note = ""
         self.batch_s = 0.0
+        self.has_queries = True
 
     async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
         try:
