@@ -73,6 +73,7 @@ NETWORK_KINDS = ("cut:link", "cut:links", "swallow:link", "swallow:links")
 PARTITION_KINDS = (
     *(f"{action}:{target}" for target in NODE_TARGETS for action in ("cut", "cut-in", "cut-out")),
     *(f"{action}:all-zk" for action in ("cut", "cut-in", "cut-out")),
+    "cut:others-zk",
     "cut:all-peers",
     "cut-for-good:node-zk",
     "cut-for-good:node-all",
@@ -120,9 +121,9 @@ ZOOKEEPER_AWAY = frozenset({"zk-all", "links", "all-zk"})
 """Targets whose loss leaves all nodes without ZooKeeper."""
 PEERS_AWAY = frozenset({"node-peers", "node-all", "all-peers"})
 """Targets whose loss separates nodes from each other."""
-NODE_AWAY = frozenset({"node", "link", "disk", "node-zk", "node-all"})
-"""Targets whose loss may end the attempts of one node. A node that is cut off from ZooKeeper alone keeps its attempts until
-another node certifies that its promise has run out."""
+NODE_AWAY = frozenset({"node", "link", "disk", "node-zk", "node-all", "others-zk"})
+"""Targets whose loss may end the attempts of the nodes that are hit: of one, or of all but one. A node that is cut off from
+ZooKeeper alone keeps its attempts until another node certifies that its promise has run out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,11 @@ def needs_freezable_storage(kinds: Iterable[str]) -> bool:
     return any(part.action == "freeze" for kind in kinds for part in parse_kind(kind))
 
 
+def hits_other_nodes(kind: str) -> bool:
+    """Return True if the fault hits all nodes but the victim."""
+    return any(part.target == "others-zk" for part in parse_kind(kind))
+
+
 def is_permanent(kind: str) -> bool:
     """Return True if the fault lasts until the jobs of the lost node run on other nodes."""
     return any(part.action in PERMANENT_ACTIONS for part in parse_kind(kind))
@@ -215,7 +221,7 @@ def jobs_that_may_restart(
     """Return the jobs that the fault may restart; every other job keeps its driver.
 
     A stop shorter than `harmless_s` ends before any deadline. `victim` is the job whose processes are hit. `jobs_on_node` are
-    the jobs on the node that is hit, or that is alone cut off from ZooKeeper, and `jobs` are all jobs.
+    the jobs on the nodes that are hit, or that alone are cut off from ZooKeeper, and `jobs` are all jobs.
 
     Agents, guards and leaders, a storage that is away, nodes that do not reach each other, and a ZooKeeper that is away for all
     nodes are each no reason to restart a job. Without ZooKeeper and with one node apart, each job lacks a promise.

@@ -26,12 +26,16 @@ ZOOKEEPER_ADDRESS = f"{PREFIX}.254"
 API_PORT = 7070
 PROGRAMS = ("ip", "nft", "nsenter", "unshare", "mount")
 NAMESPACE_TIMEOUT_S = 10.0
-# The filter is at the receiver. So the sender notices nothing but silence, as if a cable were broken.
+# The filter is at the receiver. So the sender notices nothing but silence, as if a cable were broken. It names the receiver,
+# because the kernel may also filter packets that the bridge passes from one node to another (bridge-nf-call-iptables).
 PACKET_FILTER = """
-table inet chaos {
-    set blocked { type ipv4_addr; }
-    chain incoming { type filter hook prerouting priority -300; policy accept; ip saddr @blocked counter drop; }
-}
+table inet chaos {{
+    set blocked {{ type ipv4_addr; }}
+    chain incoming {{
+        type filter hook prerouting priority -300; policy accept;
+        ip saddr @blocked ip daddr {address} counter drop
+    }}
+}}
 """
 PRIVATE_NAMESPACES = ("unshare", "--net", "--mount", "--propagation", "private", "--")
 PROBE = "ip link add bridge0 type bridge && ip link add veth0 type veth peer name veth1 && nft add table inet probe"
@@ -64,7 +68,7 @@ class NodeNetwork:
         self._cleanup.callback(_run, ["ip", "link", "delete", BRIDGE])
         _run(["ip", "address", "add", f"{ZOOKEEPER_ADDRESS}/{PREFIX_BITS}", "dev", BRIDGE])
         _run(["ip", "link", "set", BRIDGE, "up"])
-        _run(["nft", "-f", "-"], PACKET_FILTER)
+        _run(["nft", "-f", "-"], PACKET_FILTER.format(address=ZOOKEEPER_ADDRESS))
         self._cleanup.callback(_run, ["nft", "delete", "table", "inet", "chaos"])
         return self
 
@@ -86,7 +90,7 @@ class NodeNetwork:
         self._run_in(node, ["ip", "address", "add", f"{self.address(node)}/{PREFIX_BITS}", "dev", "eth0"])
         for interface in ("lo", "eth0"):
             self._run_in(node, ["ip", "link", "set", interface, "up"])
-        self._run_in(node, ["nft", "-f", "-"], PACKET_FILTER)
+        self._run_in(node, ["nft", "-f", "-"], PACKET_FILTER.format(address=self.address(node)))
         # Shared, so that later mounts on it also appear in the mount namespaces of drivers.
         self._run_in(node, ["mount", "--bind", str(self._storage), str(self._storage)])
         self._run_in(node, ["mount", "--make-shared", str(self._storage)])

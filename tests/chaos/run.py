@@ -12,6 +12,7 @@ from pathlib import Path
 from holdfast.client import connect
 from tests.chaos.catalogue import (
     PlannedFault,
+    hits_other_nodes,
     is_permanent,
     jobs_that_may_restart,
     needs_freezable_storage,
@@ -157,7 +158,8 @@ class ChaosRun:
         move_bound_s = self._move_limit_s() if is_permanent(planned.kind) else 0.0
         if is_permanent(planned.kind):
             planned = replace(planned, duration_s=move_bound_s)
-        on_node = [attempt.job for attempt in self._steady_attempts() if attempt.node == victims.node]
+        hits_others = hits_other_nodes(planned.kind)
+        on_node = [each.job for each in self._steady_attempts() if (each.node != victims.node) == hits_others]
         may_restart = jobs_that_may_restart(
             planned.kind,
             duration_s=planned.duration_s,

@@ -16,6 +16,7 @@ from tests.chaos.catalogue import (
     Durations,
     Part,
     has_duration,
+    hits_other_nodes,
     is_permanent,
     jobs_that_may_restart,
     parse_kind,
@@ -109,6 +110,11 @@ def test_cut_between_one_node_and_zookeeper_or_everything_may_restart_the_jobs_o
     for action in ("cut", "cut-in", "cut-out", "cut-for-good"):
         assert damage(f"{action}:node-zk") == damage(f"{action}:node-all") == {"a", "b"}
         assert damage(f"{action}:node-zk", 0.9) == damage(f"{action}:node-all", 0.9) == frozenset()
+
+
+def test_cut_between_all_nodes_but_one_and_zookeeper_concerns_the_jobs_of_the_nodes_that_are_cut_off() -> None:
+    assert [kind for kind in NAMESPACE_KINDS if hits_other_nodes(kind)] == ["cut:others-zk"]
+    assert damage("cut:others-zk") == {"a", "b"}
 
 
 def test_cut_between_nodes_may_restart_no_job_while_zookeeper_confirms_their_leases() -> None:

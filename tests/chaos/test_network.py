@@ -1,5 +1,6 @@
 """Network of the chaos suite: real namespaces, real packets, and nothing left at the end."""
 
+import itertools
 import socket
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from holdfast.zk.embedded.ports import LOOPBACK
 from tests.chaos.network import PRIVATE_NAMESPACES, NodeNetwork, can_partition
-from tests.chaos.partitions import ZOOKEEPER, blocked_directions
+from tests.chaos.partitions import PARTITION_TARGETS, ZOOKEEPER, blocked_directions
 from tests.chaos.small_disk import can_freeze, mounted_storage
 from tests.harness.waiting import wait_until
 
@@ -62,7 +63,7 @@ def _check_cuts(directory: Path) -> None:
         try:
             wait_until(lambda: all((directory / host).exists() for host in hosts), 20.0, "all hosts receive")
             assert _arrived(network, hosts, directory) == everything
-            for action, target in (("cut-in", "node-zk"), ("cut-out", "node-peers"), ("cut", "node-all")):
+            for action, target in itertools.product(("cut", "cut-in", "cut-out"), sorted(PARTITION_TARGETS)):
                 blocked = blocked_directions(action, target, node="n1", nodes=NODES)
                 network.block(blocked)
                 assert _arrived(network, hosts, directory) == everything - blocked, (action, target)

@@ -28,5 +28,10 @@ def test_one_way_cuts_drop_what_arrives_or_what_leaves_and_together_everything()
     assert blocked("cut-out:all-zk") == {(node, ZOOKEEPER) for node in NODES}
 
 
+def test_cut_between_all_nodes_but_one_and_zookeeper_leaves_that_node_and_the_peers_alone() -> None:
+    others = {(node, ZOOKEEPER) for node in ("n2", "n3")}
+    assert blocked("cut:others-zk") == others | {(ZOOKEEPER, node) for node, _ in others}
+
+
 def test_cut_between_all_nodes_leaves_zookeeper_reachable() -> None:
     assert blocked("cut:all-peers") == {(sender, receiver) for sender in NODES for receiver in NODES if sender != receiver}
