@@ -94,6 +94,10 @@ class ChaosRun:
             settings.say(f"not supported on this machine: {', '.join(sorted(missing))}")
         if not kinds:
             raise SystemExit("no kind of fault of this lane is supported on this machine")
+        if needs_links(kinds) and needs_namespaces(kinds):
+            raise SystemExit(
+                "kinds that cut links need proxies, which nodes in namespaces do not reach: choose one or the other"
+            )
         timing = settings.lane.timing
         history.add(RunRecord(settings.seed, kinds, timing.session_timeout_s, timing.margin_s, boottime()))
         with contextlib.ExitStack() as stack:
