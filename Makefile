@@ -51,8 +51,8 @@ test-incidents: java maven compiler $(SET_UP) ## play the five incidents with Sp
 soak: java maven compiler $(SET_UP) ## run the long tests: Kafka traffic while brokers fail, ZooKeeper away for up to 15 minutes; half an hour
 	@$(BIN)/python -m pytest -m soak
 
-chaos: java compiler $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run
-	@$(BIN)/python -m tests.chaos $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
+chaos: java compiler $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run, LANE=network for others
+	@$(BIN)/python -m tests.chaos $(if $(LANE),--lane $(LANE)) $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 oracle: java maven $(SET_UP) ## ask Spark about more than a thousand checkpoints, and compare with Holdfast's verdicts; CELLS='keyed/hdfs/*' for some
 	@$(BIN)/python -m tests.oracle $(if $(CELLS),--cells '$(CELLS)') $(if $(OUT),--out $(OUT))

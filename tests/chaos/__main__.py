@@ -8,9 +8,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from tests.chaos.catalogue import needs_namespaces
 from tests.chaos.checkers import Violation, check_history
 from tests.chaos.history import HISTORY_NAME, load_history
 from tests.chaos.lanes import LANES
+from tests.chaos.network import can_partition, enter_private_namespaces
 from tests.chaos.report import write_report
 from tests.chaos.run import ChaosRun, RunSettings
 
@@ -28,8 +30,19 @@ def main(arguments: list[str]) -> int:
     lane = LANES[options.lane]
     if options.kinds:
         lane = replace(lane, kinds=tuple(options.kinds.split(",")))
+    if needs_namespaces(lane.kinds) and not options.private_namespaces and can_partition():
+        choices = ["--seed", str(seed), "--out", str(out), "--private-namespaces"]
+        enter_private_namespaces([sys.executable, "-m", "tests.chaos", *arguments, *choices])
     say(f"seed {seed}, {len(lane.kinds)} kinds of faults, {seconds:g} s, history in {out}")
-    settings = RunSettings(seed=seed, seconds=seconds, lane=lane, out=out, faults_max=options.faults, say=say)
+    settings = RunSettings(
+        seed=seed,
+        seconds=seconds,
+        lane=lane,
+        out=out,
+        faults_max=options.faults,
+        has_private_namespaces=options.private_namespaces,
+        say=say,
+    )
     signal.signal(signal.SIGTERM, _end)
     ChaosRun(settings).run()
     failed = check(out)
@@ -85,6 +98,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--lane", choices=sorted(LANES), default="long", help="list of fault kinds (default: %(default)s)")
     parser.add_argument("--kinds", help="fault kinds, separated by commas, instead of a lane")
     parser.add_argument("--out", type=Path, help="directory of the history (default: a new directory in .build/chaos)")
+    # Set by this program itself, after it has entered a network and a mount namespace of its own.
+    parser.add_argument("--private-namespaces", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 

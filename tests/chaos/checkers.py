@@ -114,6 +114,20 @@ def check_promised_drivers_stay(history: History) -> Iterator[Violation]:
                 yield _violation(history, "promised drivers stay", steady.job, driver.gone_at, text)
 
 
+def check_jobs_of_lost_nodes_move(history: History) -> Iterator[Violation]:
+    """The jobs of a node that is lost for good run elsewhere in time, while the fault lasts.
+
+    Any later attempt runs elsewhere: a lost node gets no orders.
+    """
+    heartbeats = _by_job(history.heartbeats)
+    for fault in history.faults:
+        until = min(fault.healed_at, fault.injected_at + fault.move_bound_s)
+        for job in fault.must_move:
+            if not any(fault.injected_at < series.times[0] <= until for series in heartbeats.get(job, [])):
+                text = f"it did not start elsewhere within {fault.move_bound_s:g} s after '{fault.kind}'"
+                yield _violation(history, "jobs of lost nodes move", job, until, text)
+
+
 def check_recovery_in_time(history: History) -> Iterator[Violation]:
     """After each fault all steady jobs are healthy again within its time limit."""
     for fault in history.faults:
@@ -193,6 +207,7 @@ RULES: tuple[Rule, ...] = (
     check_single_driver_by_heartbeats,
     check_cancelled_jobs_stay_dead,
     check_promised_drivers_stay,
+    check_jobs_of_lost_nodes_move,
     check_recovery_in_time,
     check_attempts_grow,
     check_final_phases_stay,

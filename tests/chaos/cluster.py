@@ -18,7 +18,9 @@ from holdfast.node.drain import lock_holder_pid
 from holdfast.zk.embedded import EmbeddedEnsemble, ServerSettings, ZooKeeperServer, with_parent_death_signal
 from holdfast.zk.embedded.configuration import DATA_NAME
 from holdfast.zk.embedded.ports import LOOPBACK
-from tests.chaos.small_disk import mounted
+from tests.chaos.network import API_PORT, NodeNetwork
+from tests.chaos.partitions import ZOOKEEPER
+from tests.chaos.small_disk import StorageDisk, mounted, mounted_storage
 from tests.chaos.timing import SHORT_TIMING, SYNC_LIMIT, ChaosTiming
 from tests.harness.cluster.nodes import Node, write_config
 from tests.harness.cluster.process_observer import (
@@ -80,6 +82,8 @@ class ChaosNode:
     id: str
     directory: Path
     config: Path
+    prefix: tuple[str, ...] = ()
+    """Beginning of the command line: it enters the namespaces of the node."""
     process: "subprocess.Popen[bytes] | None" = None
     died_at: float | None = None
 
@@ -88,7 +92,8 @@ class ChaosNode:
         agent = [sys.executable, "-P", "-m", "holdfast.cli.agent_main", str(self.config)]
         guard = [sys.executable, "-P", "-m", "holdfast.node.guard", str(self.directory), *agent]
         with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(with_parent_death_signal(guard, signal.SIGTERM), stdout=log, stderr=log)
+            command = with_parent_death_signal([*self.prefix, *guard], signal.SIGTERM)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self.died_at = None
 
     @property
@@ -117,8 +122,14 @@ class ChaosCluster:
     """True: each node reaches each server through its own proxy, which can be cut."""
     small_disk: str = ""
     """Node whose directory is a small file system of its own; empty if no node has one."""
+    has_namespaces: bool = False
+    """True: each node has a network and a mount namespace of its own. This process must be in private namespaces."""
+    has_storage_disk: bool = False
+    """True: the storage is a file system of its own, which can be frozen."""
     held: set[int] = field(default_factory=set)
     """ZooKeeper servers that stay dead until they are removed from this set."""
+    held_nodes: set[str] = field(default_factory=set)
+    """Nodes whose guards stay dead until they are removed from this set."""
     links: dict[str, list[ServerProxy]] = field(default_factory=dict)
     """Proxies of each node, one for each server; empty without `has_links`."""
 
@@ -126,11 +137,18 @@ class ChaosCluster:
         self.directory.mkdir(parents=True)
         self.storage = self.directory / "storage"
         self.storage.mkdir()
-        settings = ServerSettings(tick_ms=round(1000 * self.timing.tick_s), sync_limit_ticks=SYNC_LIMIT, faults=CAN_STALL)
+        settings = ServerSettings(
+            tick_ms=round(1000 * self.timing.tick_s),
+            sync_limit_ticks=SYNC_LIMIT,
+            faults=CAN_STALL,
+            extra={"clientPortAddress": "0.0.0.0"} if self.has_namespaces else {},  # an address of the private namespace
+        )
         self.ensemble = EmbeddedEnsemble(self.directory / "zookeeper", size=3, settings=settings)
         self.servers = {server.id: server for server in self.ensemble.servers}
         self._server_died_at: dict[int, float] = {}
         self._mounts = contextlib.ExitStack()
+        self.network = NodeNetwork(self.storage)
+        self.storage_disk = StorageDisk(self.storage)
 
     @property
     def connect(self) -> str:
@@ -138,6 +156,10 @@ class ChaosCluster:
 
     def __enter__(self) -> "ChaosCluster":
         try:
+            if self.has_storage_disk:
+                self.storage_disk = self._mounts.enter_context(mounted_storage(self.storage))
+            if self.has_namespaces:
+                self._mounts.enter_context(self.network)
             self.ensemble.start()
             self.ensemble.wait_ready(READY_TIMEOUT_S)
             if self.small_disk:
@@ -175,8 +197,14 @@ class ChaosCluster:
         if self.has_links:
             self.links[id] = [ServerProxy(server.client_port) for server in self.servers.values()]
             connect = ",".join(f"{LOOPBACK}:{proxy.port}" for proxy in self.links[id])
+        prefix: list[str] = []
+        if self.has_namespaces:
+            self.network.add_node(id)
+            prefix = self.network.prefix(id)
+            settings["node"]["api"] = f"{self.network.address(id)}:{API_PORT}"
+            connect = connect.replace(LOOPBACK, self.network.address(ZOOKEEPER))
         config = write_config(directory, connect, cluster=CLUSTER, node=id, settings=settings)
-        self.nodes[id] = ChaosNode(id, directory, config)
+        self.nodes[id] = ChaosNode(id, directory, config, tuple(prefix))
         self.nodes[id].start()
 
     # Supervision
@@ -187,7 +215,7 @@ class ChaosCluster:
         for node in self.nodes.values():
             if not node.running:
                 node.died_at = node.died_at or now
-                if now - node.died_at >= RESTART_S:
+                if now - node.died_at >= RESTART_S and node.id not in self.held_nodes:
                     node.start()
         for id, server in self.servers.items():
             if server.running:

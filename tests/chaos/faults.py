@@ -14,8 +14,11 @@ from tests.chaos import small_disk
 from tests.chaos.catalogue import ATTEMPT_ROLES, LINK_TARGETS, Part, PlannedFault, parse_kind
 from tests.chaos.cluster import READY_TIMEOUT_S, RESTART_S, AttemptPids, ChaosCluster, ServerProxy
 from tests.chaos.history import Signalled
+from tests.chaos.partitions import PARTITION_TARGETS, Direction, blocked_directions
 from tests.harness.waiting import wait_until
 
+POLL_S = 0.2
+"""Interval at which the end of a fault is checked."""
 OLDER_DATA_S = 2.0
 """Age of an older copy of ZooKeeper's data."""
 
@@ -158,6 +161,68 @@ class NetworkFault(Fault):
         return [proxy for node in self.nodes for proxy in self.cluster.links[node]]
 
 
+class Partition(Fault):
+    """Dropped packets between nodes and ZooKeeper, or between nodes, in both directions or in one."""
+
+    def inject(self) -> None:
+        self.targets = [Signalled(self.part.target, 0, self.victims.node)]
+        self.cluster.network.block(self._directions())
+
+    def heal(self) -> None:
+        self.cluster.network.unblock(self._directions())
+
+    def _directions(self) -> frozenset[Direction]:
+        return blocked_directions(self.part.action, self.part.target, node=self.victims.node, nodes=list(self.cluster.nodes))
+
+
+class LostNode(Fault):
+    """Machine that is lost: cut off from everything, and all its processes killed. It comes back at the end."""
+
+    def prepare(self) -> None:
+        self.targets = [Signalled(role, pid, self.victims.node) for role, pid in self.cluster.node_pids(self.victims.node)]
+
+    def inject(self) -> None:
+        self.cluster.network.block(self._directions())
+        self.cluster.held_nodes.add(self.victims.node)
+        for target in self.targets:
+            _send(target.pid, signal.SIGKILL)
+
+    def heal(self) -> None:
+        self.cluster.network.unblock(self._directions())
+        self.cluster.held_nodes.discard(self.victims.node)
+
+    def _directions(self) -> frozenset[Direction]:
+        return blocked_directions("cut", "node-all", node=self.victims.node, nodes=list(self.cluster.nodes))
+
+
+class UnmountedStorage(Fault):
+    """Storage that is not mounted on one node, or on all nodes. Users still reach it."""
+
+    @property
+    def nodes(self) -> list[str]:
+        return [self.victims.node] if self.part.target == "storage-node" else list(self.cluster.nodes)
+
+    def inject(self) -> None:
+        self.targets = [Signalled("storage", 0, node) for node in self.nodes]
+        for node in self.nodes:
+            self.cluster.network.unmount_storage(node)
+
+    def heal(self) -> None:
+        for node in self.nodes:
+            self.cluster.network.mount_storage(node)
+
+
+class FrozenStorage(Fault):
+    """Storage that does not answer: each write to it waits until the end of the fault."""
+
+    def inject(self) -> None:
+        self.targets = [Signalled("storage", 0)]
+        self.cluster.storage_disk.freeze()
+
+    def heal(self) -> None:
+        self.cluster.storage_disk.thaw()
+
+
 class FullDisk(Fault):
     """Full disk of one node."""
 
@@ -187,15 +252,30 @@ def _fault_class(part: Part) -> Callable[[ChaosCluster, Part, Victims], Fault]:
         return AgentRestart
     if part.target == "zk-data":
         return DataFault
+    if part.action == "lose":
+        return LostNode
+    if part.action in ("unmount", "freeze"):
+        return UnmountedStorage if part.action == "unmount" else FrozenStorage
     if part.target == "disk":
         return FullDisk
+    if part.target in PARTITION_TARGETS:
+        return Partition
     if part.target in LINK_TARGETS:
         return NetworkFault
     return ServerFault if part.target.startswith("zk") else ProcessFault
 
 
-def play(planned: PlannedFault, cluster: ChaosCluster, parts: Sequence[Fault], now: Callable[[], float]) -> tuple[float, float]:
-    """Inject all parts, wait for the planned duration and heal them. Return the times of injection and healing."""
+def play(
+    planned: PlannedFault,
+    cluster: ChaosCluster,
+    parts: Sequence[Fault],
+    now: Callable[[], float],
+    is_over: Callable[[], bool] = lambda: False,
+) -> tuple[float, float]:
+    """Inject all parts, wait for the planned duration and heal them. Return the times of injection and healing.
+
+    `is_over` ends the fault before its planned duration.
+    """
     for part in parts:
         part.prepare()
     injected_at, started = now(), time.monotonic()
@@ -203,18 +283,24 @@ def play(planned: PlannedFault, cluster: ChaosCluster, parts: Sequence[Fault], n
         for part in parts:
             if not isinstance(part, AgentRestart):
                 part.inject()
-        cluster.run_until(started + planned.duration_s / 2)
+        _run_cluster(cluster, started + planned.duration_s / 2, is_over)
         for part in parts:
             if isinstance(part, AgentRestart):
                 part.inject()
-        cluster.run_until(started + planned.duration_s)
+        _run_cluster(cluster, started + planned.duration_s, is_over)
     finally:
-        for part in parts:
-            part.heal()
+        with contextlib.ExitStack() as stack:
+            for part in reversed(parts):
+                stack.callback(part.heal)
     if planned.duration_s == 0:
         # A guard that was killed comes back after this time: until then the fault goes on.
         cluster.run_until(time.monotonic() + RESTART_S)
     return injected_at, now()
+
+
+def _run_cluster(cluster: ChaosCluster, until: float, is_over: Callable[[], bool]) -> None:
+    while not is_over() and time.monotonic() < until:
+        cluster.run_until(min(time.monotonic() + POLL_S, until))
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -74,6 +74,9 @@ class FaultRecord:
     targets: tuple[Signalled, ...]
     problem: str = ""
     """Last reason for which the cluster was not healthy."""
+    must_move: tuple[str, ...] = ()
+    """Steady jobs of a node that is lost for good: each starts elsewhere within `move_bound_s`, while the fault lasts."""
+    move_bound_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,8 @@ def load_history(directory: Path) -> History:
         name = fields.pop("record")
         if name == FaultRecord.__name__:
             targets = tuple(Signalled(**target) for target in fields.pop("targets"))
-            faults.append(FaultRecord(**{**fields, "may_restart": tuple(fields["may_restart"])}, targets=targets))
+            jobs = {name: tuple(fields.get(name, ())) for name in ("may_restart", "must_move")}
+            faults.append(FaultRecord(**{**fields, **jobs}, targets=targets))
         elif name == RunRecord.__name__:
             records[name].append(RunRecord(**{**fields, "kinds": tuple(fields["kinds"])}))
         else:

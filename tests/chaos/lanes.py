@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.chaos.catalogue import ALL_KINDS, SINGLE_KINDS, SPARK_KINDS
+from tests.chaos.catalogue import ALL_KINDS, NAMESPACE_KINDS, SINGLE_KINDS, SPARK_KINDS
 from tests.chaos.timing import CALM_TIMING, SHORT_TIMING, USUAL_TIMING, ChaosTiming
 
 AGENT_RESTARTS: tuple[str, ...] = ("kill:zk-all+restart:agent", "stop:zk-all+restart:agent")
@@ -43,5 +43,6 @@ LANES = {
     "short": Lane(SHORT_LANE, CALM_TIMING, steady_jobs=3),
     "long": Lane(LONG_LANE),
     "spark": Lane(SPARK_LANE, CALM_TIMING, steady_jobs=2, spark=True),
+    "network": Lane(NAMESPACE_KINDS, CALM_TIMING),
     "outage": Lane((*AGENT_RESTARTS, "kill:zk-all", "stop:zk-all"), USUAL_TIMING),
 }

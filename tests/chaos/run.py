@@ -5,15 +5,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.client import connect
 from tests.chaos.catalogue import (
     PlannedFault,
+    hits_other_nodes,
+    is_permanent,
     jobs_that_may_restart,
+    needs_freezable_storage,
     needs_links,
+    needs_namespaces,
     needs_small_disk,
     parse_kind,
     plan_faults,
@@ -31,7 +35,7 @@ from tests.chaos.history import (
     boottime,
 )
 from tests.chaos.lanes import Lane
-from tests.chaos.small_disk import can_mount
+from tests.chaos.small_disk import can_freeze, can_mount
 from tests.chaos.state_recorder import StateRecorder
 from tests.chaos.traffic import UserTraffic, submit_heartbeat_job
 from tests.harness.waiting import wait_until
@@ -44,6 +48,10 @@ SPARK_START_S = 90.0
 """Additional time for a Spark driver to start."""
 LOSS_DELAY_S = 60.0
 """Longest delay after repeated losses of one job. An attempt that lives this long resets it."""
+START_S = 20.0
+"""Time for processes to start on a busy machine."""
+STORAGE_RECOVERY_S = 50.0
+"""Additional time after which nodes report that a storage is back: three good checks, one every 15 s."""
 FRESH_S = 0.5
 """Age up to which a heartbeat counts as a sign of life."""
 SETTLE_S = 1.0
@@ -57,6 +65,8 @@ class RunSettings:
     lane: Lane
     out: Path
     faults_max: int | None = None
+    has_private_namespaces: bool = False
+    """True: this process is in a network and a mount namespace of its own, so nodes can have namespaces."""
     say: Callable[[str], None] = print
 
 
@@ -74,10 +84,20 @@ class ChaosRun:
         self._heartbeats.mkdir(parents=True)
         history = HistoryWriter(self._out)
         kinds = self._kinds = supported_kinds(
-            settings.lane.kinds, can_stall=CAN_STALL, can_mount=can_mount(self._out / "mount")
+            settings.lane.kinds,
+            can_stall=CAN_STALL,
+            can_mount=can_mount(self._out / "mount"),
+            can_partition=settings.has_private_namespaces,
+            can_freeze=settings.has_private_namespaces and can_freeze(self._out / "mount"),
         )
         if missing := set(settings.lane.kinds) - set(kinds):
             settings.say(f"not supported on this machine: {', '.join(sorted(missing))}")
+        if not kinds:
+            raise SystemExit("no kind of fault of this lane is supported on this machine")
+        if needs_links(kinds) and needs_namespaces(kinds):
+            raise SystemExit(
+                "kinds that cut links need proxies, which nodes in namespaces do not reach: choose one or the other"
+            )
         timing = settings.lane.timing
         history.add(RunRecord(settings.seed, kinds, timing.session_timeout_s, timing.margin_s, boottime()))
         with contextlib.ExitStack() as stack:
@@ -87,6 +107,8 @@ class ChaosRun:
                 timing,
                 has_links=needs_links(kinds),
                 small_disk=SMALL_DISK_NODE if needs_small_disk(kinds) else "",
+                has_namespaces=needs_namespaces(kinds),
+                has_storage_disk=needs_freezable_storage(kinds),
             )
             self._cluster = stack.enter_context(cluster)
             stack.enter_context(self._witness())
@@ -137,18 +159,30 @@ class ChaosRun:
     def _inject(self, number: int, planned: PlannedFault) -> bool:
         """Inject a fault and record it. Return False if the cluster does not recover, so that no further fault is useful."""
         victims = self._choose_victims(planned)
-        on_node = [attempt.job for attempt in self._steady_attempts() if attempt.node == victims.node]
+        move_bound_s = self._move_limit_s() if is_permanent(planned.kind) else 0.0
+        if is_permanent(planned.kind):
+            planned = replace(planned, duration_s=move_bound_s)
+        hits_others = hits_other_nodes(planned.kind)
+        on_node = [each.job for each in self._steady_attempts() if (each.node != victims.node) == hits_others]
         may_restart = jobs_that_may_restart(
             planned.kind,
             duration_s=planned.duration_s,
             harmless_s=self._settings.lane.timing.harmless_s,
             victim=victims.attempt.job,
             jobs_on_node=on_node,
+            jobs=list(self._steady),
         )
-        bound_s = self._recovery_limit_s()
+        must_move = tuple(sorted(on_node)) if is_permanent(planned.kind) else ()
+        bound_s = self._recovery_limit_s(planned)
         parts = build_parts(planned, self._cluster, victims)
         with self._paused_readers(planned):
-            injected_at, healed_at = play(planned, self._cluster, parts, boottime)
+            injected_at, healed_at = play(
+                planned,
+                self._cluster,
+                parts,
+                boottime,
+                lambda: bool(must_move) and self._run_elsewhere(must_move, victims.node),
+            )
         problem = self._wait_for_recovery(self._find_problem, healed_at, bound_s)
         record = FaultRecord(
             number=number,
@@ -161,6 +195,8 @@ class ChaosRun:
             may_restart=tuple(sorted(may_restart)),
             targets=tuple(target for part in parts for target in part.targets),
             problem=problem,
+            must_move=must_move,
+            move_bound_s=move_bound_s,
         )
         self._history.add(record)
         took = f"not healthy after {bound_s:g} s: {problem}" if problem else f"healthy after {boottime() - healed_at:.1f} s"
@@ -196,11 +232,26 @@ class ChaosRun:
         latest = self._states.latest
         return latest.leader if latest is not None else None
 
-    def _recovery_limit_s(self) -> float:
-        """Return the time limit for the recovery. The next loss of a job with a young attempt is delayed."""
+    def _recovery_limit_s(self, planned: PlannedFault) -> float:
+        """Return the time limit for the recovery."""
+        spark_s = SPARK_START_S if self._settings.lane.spark else 0.0
+        storage_s = STORAGE_RECOVERY_S if "storage" in planned.kind else 0.0
+        return RECOVERY_S + spark_s + storage_s + self._loss_delay_s()
+
+    def _move_limit_s(self) -> float:
+        """Return the time limit for the jobs of a lost node to run elsewhere."""
+        return self._settings.lane.timing.move_s + START_S + self._loss_delay_s()
+
+    def _loss_delay_s(self) -> float:
+        """Return the longest delay before the next attempt. The next loss of a job with a young attempt is delayed."""
         now = boottime()
         is_delayed = any(now - self._attempt_since[each.job, each.attempt] < LOSS_DELAY_S for each in self._steady_attempts())
-        return RECOVERY_S + (SPARK_START_S if self._settings.lane.spark else 0.0) + (LOSS_DELAY_S if is_delayed else 0.0)
+        return LOSS_DELAY_S if is_delayed else 0.0
+
+    def _run_elsewhere(self, jobs: Iterable[str], node: str) -> bool:
+        """Return True if each of the jobs has a driver on another node that writes heartbeats."""
+        nodes = {attempt.job: attempt.node for attempt in self._steady_attempts()}
+        return all(nodes.get(job, node) != node and self._has_fresh_heartbeat(job) for job in jobs)
 
     def _steady_attempts(self) -> list[AttemptPids]:
         attempts = [attempt for attempt in self._cluster.attempts() if attempt.job in self._steady]

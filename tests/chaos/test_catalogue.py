@@ -7,12 +7,17 @@ import pytest
 from holdfast.zk.session.timing import Timing
 from tests.chaos.catalogue import (
     ALL_KINDS,
+    FREEZE_KINDS,
+    NAMESPACE_KINDS,
     PAIR_KINDS,
     SINGLE_KINDS,
     SPARK_KINDS,
+    STORAGE_KINDS,
     Durations,
     Part,
     has_duration,
+    hits_other_nodes,
+    is_permanent,
     jobs_that_may_restart,
     parse_kind,
     plan_faults,
@@ -25,7 +30,9 @@ DURATIONS = Durations(session_timeout_s=3.0, margin_s=1.2)
 
 
 def damage(kind: str, duration_s: float = 10.0) -> frozenset[str]:
-    return jobs_that_may_restart(kind, duration_s=duration_s, harmless_s=1.0, victim="a", jobs_on_node=("a", "b"))
+    return jobs_that_may_restart(
+        kind, duration_s=duration_s, harmless_s=1.0, victim="a", jobs_on_node=("a", "b"), jobs=("a", "b", "c")
+    )
 
 
 def test_kind_names_its_parts() -> None:
@@ -99,14 +106,56 @@ def test_network_between_one_node_and_zookeeper_concerns_the_jobs_of_that_node_o
     assert damage("cut:links") == damage("swallow:links") == frozenset()
 
 
+def test_cut_between_one_node_and_zookeeper_or_everything_may_restart_the_jobs_of_that_node_only() -> None:
+    for action in ("cut", "cut-in", "cut-out", "cut-for-good"):
+        assert damage(f"{action}:node-zk") == damage(f"{action}:node-all") == {"a", "b"}
+        assert damage(f"{action}:node-zk", 0.9) == damage(f"{action}:node-all", 0.9) == frozenset()
+
+
+def test_cut_between_all_nodes_but_one_and_zookeeper_concerns_the_jobs_of_the_nodes_that_are_cut_off() -> None:
+    assert [kind for kind in NAMESPACE_KINDS if hits_other_nodes(kind)] == ["cut:others-zk"]
+    assert damage("cut:others-zk") == {"a", "b"}
+
+
+def test_cut_between_nodes_may_restart_no_job_while_zookeeper_confirms_their_leases() -> None:
+    for kind in ("cut:node-peers", "cut-in:node-peers", "cut-out:node-peers", "cut:all-peers", "cut:all-peers+kill:agents"):
+        assert damage(kind) == frozenset()
+    assert damage("cut:node-peers+kill:runner") == {"a"}
+
+
+def test_zookeeper_that_is_away_for_all_nodes_may_restart_no_job_unless_a_node_is_cut_off_from_the_others() -> None:
+    for kind in ("cut:all-zk", "cut-in:all-zk", "cut-out:all-zk", "kill:zk-all+unmount:storage"):
+        assert damage(kind) == frozenset()
+    for kind in ("kill:zk-all+cut:node-peers", "stop:zk-all+cut:node-peers", "kill:zk-all+cut:all-peers"):
+        assert damage(kind) == {"a", "b", "c"}
+        assert damage(kind, 0.9) == frozenset()
+
+
+def test_storage_that_is_away_may_restart_no_job() -> None:
+    for kind in (*STORAGE_KINDS, *FREEZE_KINDS):
+        others = "+".join(part for part in kind.split("+") if "storage" not in part)
+        assert damage(kind) == (damage(others) if others else frozenset())
+
+
+def test_faults_for_good_may_restart_the_jobs_of_the_lost_node_only() -> None:
+    permanent = [kind for kind in NAMESPACE_KINDS if is_permanent(kind)]
+    assert permanent == ["cut-for-good:node-zk", "cut-for-good:node-all", "lose:node", "lose:node+kill:leader"]
+    for kind in permanent:
+        assert damage(kind) == {"a", "b"}
+    planned = [fault for fault in islice(plan_faults(7, permanent, DURATIONS), 8)]
+    assert {(fault.duration_s, fault.duration) for fault in planned} == {(0.0, "for good")}
+
+
 def test_loss_of_a_node_or_of_its_disk_may_restart_its_jobs_only() -> None:
     assert damage("kill:node") == damage("stop:node") == damage("fill:disk") == {"a", "b"}
 
 
 def test_kinds_that_a_machine_does_not_support_are_left_out() -> None:
-    kinds = ("kill:agent", "stall:zk-all", "fill:disk")
-    assert supported_kinds(kinds, can_stall=True, can_mount=True) == kinds
-    assert supported_kinds(kinds, can_stall=False, can_mount=False) == ("kill:agent",)
+    kinds = ("kill:agent", "stall:zk-all", "fill:disk", "cut:node-all", "unmount:storage", "freeze:storage")
+    everything = {"can_stall": True, "can_mount": True, "can_partition": True, "can_freeze": True}
+    assert supported_kinds(kinds, **everything) == kinds
+    assert supported_kinds(kinds, **dict.fromkeys(everything, False)) == ("kill:agent",)
+    assert supported_kinds(kinds, **{**everything, "can_freeze": False}) == kinds[:-1]
 
 
 @pytest.mark.parametrize("timing", [SHORT_TIMING, CALM_TIMING], ids=["short", "calm"])
@@ -127,9 +176,9 @@ def test_timings_of_the_suite_are_accepted_and_their_shortest_stop_is_harmless(t
 def test_lanes_name_only_kinds_of_the_catalogue() -> None:
     for name, lane in LANES.items():
         assert lane.kinds
-        assert set(lane.kinds) <= {*ALL_KINDS, *(SPARK_KINDS if name == "spark" else ())}
+        assert set(lane.kinds) <= {*ALL_KINDS, *{"spark": SPARK_KINDS, "network": NAMESPACE_KINDS}.get(name, ())}
 
 
 def test_every_kind_belongs_to_a_lane() -> None:
     assert set(SINGLE_KINDS) <= set(SHORT_LANE)
-    assert {kind for lane in LANES.values() for kind in lane.kinds} == {*ALL_KINDS, *SPARK_KINDS}
+    assert {kind for lane in LANES.values() for kind in lane.kinds} == {*ALL_KINDS, *NAMESPACE_KINDS, *SPARK_KINDS}

@@ -46,6 +46,19 @@ def test_history_without_faults_has_no_violation() -> None:
     assert check_history(replace(EMPTY, processes=(process(1, 0, 10), process(2, 10.1, 20)))) == []
 
 
+def test_job_of_a_lost_node_that_starts_nowhere_else_in_time_is_a_violation() -> None:
+    lost = fault(
+        1, 10, kind="lose:node", healed_at=60.0, recovered_at=62.0, may_restart=("j",), must_move=("j",), move_bound_s=40.0
+    )
+    for times, rules in (
+        ((5, 10, 11), {"jobs of lost nodes move"}),
+        ((51, 52), {"jobs of lost nodes move"}),
+        ((49, 52), set()),
+    ):
+        history = replace(EMPTY, faults=(lost,), heartbeats=(heartbeats(1, 0, 9.9), heartbeats(2, *times)))
+        assert broken_rules(history) - {"evidence is complete", "single driver by heartbeats"} == rules
+
+
 def test_two_processes_of_one_job_at_once_break_the_kernel_rule() -> None:
     history = replace(EMPTY, processes=(process(1, 0, 10), process(2, 9, 20)))
     assert broken_rules(history) == {"single driver by kernel"}

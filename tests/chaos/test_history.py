@@ -26,7 +26,9 @@ from tests.chaos.history import (
 from tests.harness.waiting import wait_until
 
 RUN = RunRecord(1, ("kill:agent",), 3.0, 1.2, 0.5)
-FAULT = FaultRecord(1, "kill:agent", "", 1.0, 2.0, None, 30.0, ("j",), (Signalled("agent", 7, "n1"),), "no leader")
+FAULT = FaultRecord(
+    1, "kill:agent", "", 1.0, 2.0, None, 30.0, ("j",), (Signalled("agent", 7, "n1"),), "no leader", ("j",), 60.0
+)
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -27,6 +27,15 @@ class ChaosTiming:
         """Length of a stop that ends before any deadline: the last confirmation is at most a heartbeat and two ticks old."""
         return self.durations.deadline_s - self.heartbeat_s - 2 * self.tick_s
 
+    @property
+    def move_s(self) -> float:
+        """Time after which the jobs of a lost node start elsewhere, apart from the time that processes need.
+
+        The session of the runner expires, the leader waits for a margin, and a promise of a session timeout and a margin
+        runs out (decision 41).
+        """
+        return 2 * self.session_timeout_s + 2 * self.margin_s + 4 * self.tick_s
+
     def settings(self) -> dict[str, dict[str, Any]]:
         return {
             "zookeeper": {"session_timeout_s": self.session_timeout_s, "tick_s": self.tick_s, "sync_limit": SYNC_LIMIT},

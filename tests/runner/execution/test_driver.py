@@ -12,15 +12,18 @@ import pytest
 
 from holdfast import log
 from holdfast.clock import SystemClock
+from holdfast.errors import Unavailable
+from holdfast.model.codec import encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
-from holdfast.model.job import Ending, Outcome, Spec
+from holdfast.model.job import Ending, Outcome, Report, Spec
 from holdfast.runner import process_file
 from holdfast.runner.attempt_layout import PROCESSES_FILE
 from holdfast.runner.execution.driver import LocalDriverExecution
 from holdfast.runner.execution.watchdog_client import WatchdogClient
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.runner.watchdog.isolation import NAMESPACE
-from holdfast.storage import open_storage
+from holdfast.storage import CheckpointClaim, Claims, Storage, checkpoint_location, open_storage
+from holdfast.storage.location import parse_location
 from holdfast.zk.session.connection_settings import ConnectionSettings
 from tests.harness.waiting import wait_until_async
 
@@ -128,5 +131,58 @@ def test_driver_that_is_killed_from_outside_was_killed(tmp_path: Path) -> None:
             assert attempt.execution.driver_pid is not None
             os.kill(attempt.execution.driver_pid, signal.SIGKILL)
             assert await attempt.outcome() == Outcome(Ending.KILLED, "the driver was killed by SIGKILL")
+
+    asyncio.run(test())
+
+
+class StorageMountedLate(Storage):
+    """Storage that is mounted on this node after the first fetch, as on a machine that has just been started."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(parse_location(str(directory)), in_subprocess=True, stall_timeout_s=TIMEOUT_S)
+        self._directory = directory
+        self._away = directory.rename(directory.with_name("unmounted"))
+        directory.mkdir()
+
+    def fetch(self, digest: str, to: Path) -> None:
+        try:
+            super().fetch(digest, to)
+        except Unavailable:
+            self._directory.rmdir()
+            self._away.rename(self._directory)
+            raise
+
+
+@pytest.mark.slow
+def test_finished_job_does_not_run_again_if_the_storage_is_mounted_while_its_code_is_fetched(tmp_path: Path) -> None:
+    """The first look for outcomes sees the empty mount point, and the fetch is repeated until the storage is there."""
+    location = tmp_path / "storage"
+    location.mkdir()
+    (tmp_path / "script").write_text(SLEEPER)
+    spec = Spec("sleeper", "sleeper.py", open_storage(str(location)).put(tmp_path / "script"))
+    claims = Claims(checkpoint_location(str(location / "checkpoints" / "j1"), str(location)))
+    claims.claim(CheckpointClaim(cluster="c", job="j1", attempt=1, node="n2", nonce="first"))
+    claims.write_outcome(1, encode(Outcome(Ending.FINISHED, "the script ended")))
+    lost = Report(Attempt(1), NodeId("n2"), 0.0, outcome=Outcome(Ending.LOST, "its node is gone"), first_unreported=Attempt(1))
+
+    async def test() -> None:
+        execution = LocalDriverExecution(
+            AttemptAssignment(JobId("j1"), Attempt(2), NodeId("n1"), secrets.token_hex(8)),
+            tmp_path / "attempt",
+            cluster="c",
+            storage=StorageMountedLate(location),
+            ensemble=NO_ZOOKEEPER,
+            clock=CLOCK,
+            log=log.configure_logging(component="runner"),
+            read_phase=lambda _job: None,
+        )
+        execution.set_deadline(CLOCK.boottime() + LONG_S)
+        running = asyncio.create_task(execution.run_driver(spec, lost))
+        await wait_until_async(lambda: execution.driver_pid or running.done(), TIMEOUT_S, "the attempt runs or has ended")
+        driver_pid = execution.driver_pid
+        running.cancel()
+        await asyncio.wait({running})
+        assert driver_pid is None
+        assert running.result().ending is Ending.FINISHED
 
     asyncio.run(test())

@@ -26,6 +26,7 @@ from holdfast.runner.execution.watchdog_client import WatchdogClient
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED
 from holdfast.storage import BlobMissing, CheckpointClaim, Storage
+from holdfast.storage.location import parse_location
 from holdfast.zk.session import session_file
 from holdfast.zk.session.client import SessionId
 from holdfast.zk.session.connection_settings import ConnectionSettings
@@ -104,6 +105,9 @@ class LocalDriverExecution:
         await check_master(spec, os.environ)
         # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
         await self._fetch_code(command)
+        if parse_location(self._storage.location).is_directory:
+            # It may have been mounted after the first look, which then saw no outcomes. The code proves that it is mounted now.
+            await checkpoint.require_no_unreported_outcome(previous_report)
         await checkpoint.claim()
         self._require_not_killed()
         await checkpoint.verify(previous_report, trust)
