@@ -137,6 +137,35 @@ def test_user_without_privileges_gets_a_namespace(tmp_path: Path) -> None:
         watchdog.kill()
 
 
+CHANGE_ROOT = """
+for entry in /*; do
+    if [ -L "$entry" ]; then cp -P "$entry" "$0$entry"
+    elif [ -d "$entry" ]; then mkdir "$0$entry" && mount --rbind "$entry" "$0$entry"
+    fi
+done
+exec chroot "$0" "$@"
+"""
+"""Runs a command in a chroot with the directories of the machine, whose root directory is no mount point."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its root directory")
+def test_namespace_is_granted_in_a_chroot(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    watchdog = WatchdogProcess(tmp_path, prefix=("unshare", "--mount", "sh", "-c", CHANGE_ROOT, str(root)))
+    try:
+        watchdog.receive_ready()
+        watchdog.send(deadline=now() + 600)
+        watchdog.start("sh", "-c", "test -e /proc/1 && ! mountpoint --quiet / && exit 4")
+        watchdog.receive("started")
+        status = watchdog.receive("exited")
+        assert isinstance(status, int) and os.waitstatus_to_exitcode(status) == 4
+        watchdog.receive("ending")
+        watchdog.receive("empty")
+    finally:
+        watchdog.kill()
+
+
 @pytest.mark.parametrize("limit", ["max_pid_namespaces", "max_mnt_namespaces"])
 def test_driver_starts_at_a_lower_level_where_the_system_grants_no_namespace(tmp_path: Path, limit: str) -> None:
     """A limit of 0 holds within a user namespace. With the second limit the system grants only half of what is needed."""

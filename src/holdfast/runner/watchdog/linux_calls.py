@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -58,7 +59,12 @@ def mount_own_proc() -> None:
     Mounts of the machine still appear in the new mount namespace, if they are shared.
     """
     unshare(CLONE_NEWNS)
-    _check(_libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_SLAVE_RECURSIVE), None), "mount /")
+    for mount_point in (b"/", b"/proc"):
+        result = _libc.mount(b"none", mount_point, None, ctypes.c_ulong(_MS_SLAVE_RECURSIVE), None)
+        # In a chroot, the root directory may be no mount point. The mount of the machine's /proc is then enough.
+        if result == 0 or ctypes.get_errno() != errno.EINVAL:
+            break
+    _check(result, f"mount {os.fsdecode(mount_point)}")
     _check(_libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(_MS_NOSUID_NODEV_NOEXEC), None), "mount /proc")
 
 
