@@ -242,6 +242,16 @@ def test_watchdog_finds_its_cgroup_in_a_cgroup_namespace(tmp_path: Path) -> None
         check_kill_in_cgroup(tmp_path, ("sh", "-c", enter), outer)
 
 
+def test_mount_point_whose_name_is_no_text_does_not_prevent_the_probe(tmp_path: Path) -> None:
+    """The list of mounts contains the name as it is. It may be on a disk of another system."""
+    prepare = f'name=$(printf "{tmp_path}/\\377") && mkdir "$name" && mount -t tmpfs none "$name" && exec "$0" "$@"'
+    watchdog = WatchdogProcess(tmp_path, level=CGROUP, prefix=(*IN_NEW_NAMESPACES, prepare))
+    try:
+        watchdog.receive_ready()
+    finally:
+        watchdog.kill()
+
+
 def check_kill_in_cgroup(directory: Path, prefix: Sequence[str], parent: Path) -> None:
     """Start a watchdog that creates a cgroup in `parent`, and kill its driver, which has left a daemon behind."""
     watchdog = WatchdogProcess(directory, level=CGROUP, prefix=prefix)
