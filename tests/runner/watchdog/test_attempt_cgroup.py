@@ -23,6 +23,7 @@ from tests.harness.waiting import wait_until
 from tests.harness.watchdog_process import WatchdogProcess, cgroup_problem, granted_level, now, stop
 
 IN_NEW_NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+ENTER_AS_OTHER_USER = 'echo 0 > {procs} && chmod 444 {procs} && exec unshare --user --map-user=1000 --map-group=1000 "$0" "$@"'
 NEVER_ALIVE = 1
 """Start time that none of the processes of these tests has."""
 
@@ -186,10 +187,19 @@ def test_watchdog_searches_in_proc_where_it_cannot_move_a_process(tmp_path: Path
         return
     with outer_cgroup() as outer:
         procs = f"{outer}/cgroup.procs"
-        enter = f'echo 0 > {procs} && chmod 444 {procs} && exec unshare --user --map-user=1000 --map-group=1000 "$0" "$@"'
         expected = f"cannot move a process into a cgroup in {outer}: Permission denied"
-        check_fallback(tmp_path, ("sh", "-c", enter), expected)
+        check_fallback(tmp_path, ("sh", "-c", ENTER_AS_OTHER_USER.format(procs=procs)), expected)
         assert [path for path in outer.iterdir() if path.is_dir()] == []
+
+
+def test_problem_with_a_cgroup_whose_name_is_no_text_is_text(tmp_path: Path) -> None:
+    """Otherwise the record of the node could not be read."""
+    if cgroup_problem():
+        check_fallback(tmp_path, (), cgroup_problem())
+        return
+    with outer_cgroup(os.fsdecode(b"test-\xff")) as outer:
+        prefix = ("sh", "-c", ENTER_AS_OTHER_USER.format(procs=f"{outer}/cgroup.procs"))
+        check_fallback(tmp_path, prefix, f"test-\N{REPLACEMENT CHARACTER}-{os.getpid()}: Permission denied")
 
 
 def check_fallback(directory: Path, prefix: Sequence[str], problem: str) -> None:
@@ -210,9 +220,9 @@ def check_fallback(directory: Path, prefix: Sequence[str], problem: str) -> None
 
 
 @contextlib.contextmanager
-def outer_cgroup() -> Iterator[Path]:
+def outer_cgroup(name: str = "test") -> Iterator[Path]:
     """Create a cgroup below the own one."""
-    outer = Path(find_own_cgroup()) / f"test-{os.getpid()}"
+    outer = Path(find_own_cgroup()) / f"{name}-{os.getpid()}"
     outer.mkdir()
     try:
         yield outer

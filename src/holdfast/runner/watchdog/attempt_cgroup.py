@@ -123,7 +123,8 @@ def find_problem() -> str:
     try:
         probe_cgroup(find_own_cgroup())
     except OSError as error:
-        return error.strerror or str(error)
+        problem = error.strerror or str(error)
+        return os.fsencode(problem).decode(errors="replace")  # a path may be no text, and no record may contain it then
     return ""
 
 
