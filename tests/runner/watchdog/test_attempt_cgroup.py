@@ -309,4 +309,21 @@ def test_cgroup_that_a_killed_watchdog_leaves_behind_is_removed(tmp_path: Path) 
         driver.watchdog.process.wait()
         wait_until(lambda: "populated 0" in Path(cgroup.path, "cgroup.events").read_text(), within_s=30, what="it is empty")
         remove_leftovers(find_own_cgroup())
+        assert Path(cgroup.path).exists(), "a watchdog in another PID namespace may just have created it"
+        remove_leftovers(find_own_cgroup(), age_s_min=0)
         assert not Path(cgroup.path).exists()
+
+
+def test_watchdog_removes_the_cgroups_of_watchdogs_that_were_killed_while_they_started(tmp_path: Path) -> None:
+    """No runner and no agent knows of these."""
+    if cgroup_problem():
+        return
+    left = Path(find_own_cgroup()) / f"holdfast-{os.getpid()}-{NEVER_ALIVE}"
+    left.mkdir()
+    watchdog = WatchdogProcess(tmp_path, level=CGROUP)
+    try:
+        watchdog.receive_ready()
+        assert not left.exists()
+        assert watchdog.cgroup is not None and Path(watchdog.cgroup.path).exists()
+    finally:
+        watchdog.kill()
