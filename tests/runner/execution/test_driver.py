@@ -16,6 +16,7 @@ from holdfast.errors import Unavailable
 from holdfast.model.codec import encode
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.model.job import Ending, Outcome, Report, Spec
+from holdfast.model.unreported_outcome import first_unreported_attempt
 from holdfast.runner import process_file
 from holdfast.runner.attempt_layout import PROCESSES_FILE
 from holdfast.runner.execution.driver import LocalDriverExecution
@@ -153,36 +154,76 @@ class StorageMountedLate(Storage):
             raise
 
 
-@pytest.mark.slow
-def test_finished_job_does_not_run_again_if_the_storage_is_mounted_while_its_code_is_fetched(tmp_path: Path) -> None:
-    """The first look for outcomes sees the empty mount point, and the fetch is repeated until the storage is there."""
-    location = tmp_path / "storage"
-    location.mkdir()
-    (tmp_path / "script").write_text(SLEEPER)
-    spec = Spec("sleeper", "sleeper.py", open_storage(str(location)).put(tmp_path / "script"))
-    claims = Claims(checkpoint_location(str(location / "checkpoints" / "j1"), str(location)))
-    claims.claim(CheckpointClaim(cluster="c", job="j1", attempt=1, node="n2", nonce="first"))
-    claims.write_outcome(1, encode(Outcome(Ending.FINISHED, "the script ended")))
-    lost = Report(Attempt(1), NodeId("n2"), 0.0, outcome=Outcome(Ending.LOST, "its node is gone"), first_unreported=Attempt(1))
+class FinishedJob:
+    """Job whose first attempt finished. ZooKeeper has only learned that the attempt was lost."""
 
-    async def test() -> None:
+    first_report = Report(
+        Attempt(1), NodeId("n2"), 0.0, outcome=Outcome(Ending.LOST, "its node is gone"), first_unreported=Attempt(1)
+    )
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.location = directory / "storage"
+        self.location.mkdir()
+        (directory / "script").write_text(SLEEPER)
+        self.spec = Spec("sleeper", "sleeper.py", open_storage(str(self.location)).put(directory / "script"))
+        self.claims = Claims(checkpoint_location(str(self.location / "checkpoints" / "j1"), str(self.location)))
+        self.claims.claim(CheckpointClaim(cluster="c", job="j1", attempt=1, node="n2", nonce="first"))
+        self.claims.write_outcome(1, encode(Outcome(Ending.FINISHED, "the script ended")))
+
+    def execution(self, attempt: int, storage: Storage) -> LocalDriverExecution:
         execution = LocalDriverExecution(
-            AttemptAssignment(JobId("j1"), Attempt(2), NodeId("n1"), secrets.token_hex(8)),
-            tmp_path / "attempt",
+            AttemptAssignment(JobId("j1"), Attempt(attempt), NodeId("n1"), secrets.token_hex(8)),
+            self._directory / f"attempt-{attempt}",
             cluster="c",
-            storage=StorageMountedLate(location),
+            storage=storage,
             ensemble=NO_ZOOKEEPER,
             clock=CLOCK,
             log=log.configure_logging(component="runner"),
             read_phase=lambda _job: None,
         )
         execution.set_deadline(CLOCK.boottime() + LONG_S)
-        running = asyncio.create_task(execution.run_driver(spec, lost))
+        return execution
+
+    async def run(self, execution: LocalDriverExecution, previous: Report) -> Outcome:
+        """Return the outcome of an attempt that must not start a driver."""
+        running = asyncio.create_task(execution.run_driver(self.spec, previous))
         await wait_until_async(lambda: execution.driver_pid or running.done(), TIMEOUT_S, "the attempt runs or has ended")
         driver_pid = execution.driver_pid
         running.cancel()
         await asyncio.wait({running})
         assert driver_pid is None
-        assert running.result().ending is Ending.FINISHED
+        return running.result()
+
+
+@pytest.mark.slow
+def test_finished_job_does_not_run_again_if_the_storage_is_mounted_while_its_code_is_fetched(tmp_path: Path) -> None:
+    """The first look for outcomes sees the empty mount point, and the fetch is repeated until the storage is there."""
+    job = FinishedJob(tmp_path)
+
+    async def test() -> None:
+        outcome = await job.run(job.execution(2, StorageMountedLate(job.location)), job.first_report)
+        assert outcome.ending is Ending.FINISHED
+
+    asyncio.run(test())
+
+
+@pytest.mark.slow
+def test_finished_job_does_not_run_again_after_a_stop_while_the_storage_was_not_mounted(tmp_path: Path) -> None:
+    """The stopped attempt saw the empty mount point, so its end must not hide the outcome from the next attempt."""
+    job = FinishedJob(tmp_path)
+
+    async def test() -> None:
+        away = job.location.rename(tmp_path / "unmounted")
+        job.location.mkdir()
+        stopped = job.execution(2, open_storage(str(job.location)))
+        stopped.request_stop()
+        outcome = await job.run(stopped, job.first_report)
+        job.location.rmdir()
+        away.rename(job.location)
+        first = first_unreported_attempt(job.first_report)
+        second_report = Report(Attempt(2), NodeId("n1"), 0.0, outcome=outcome, first_unreported=first)
+        last = await job.run(job.execution(3, open_storage(str(job.location))), second_report)
+        assert last.ending is Ending.FINISHED
 
     asyncio.run(test())
