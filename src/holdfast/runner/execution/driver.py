@@ -127,7 +127,9 @@ class LocalDriverExecution:
             nonce=assignment.nonce,
         )
         storage = str(self._storage.location)
-        return AttemptCheckpoint(command.checkpoint, storage, claim, self._control, self._read_phase, self._log)
+        return AttemptCheckpoint(
+            command.checkpoint, storage, claim, self._control, self._read_phase, self._log, version=assignment.version
+        )
 
     async def _fetch_code(self, command: DriverCommand) -> None:
         for attempts_left in reversed(range(FETCH_ATTEMPTS_MAX)):
