@@ -94,9 +94,9 @@ def test_explain_finds_a_restart_loop_and_a_leader_change(
     local_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))
     assert signatures(local_report) == {"restart-loop", "leadership-moved"}
     diagnoses = {one["signature"]: one for one in local_report["diagnoses"]}
-    assert diagnoses["leadership-moved"]["title"].startswith(f"node {before} led no longer, and node {after} became leader")
+    assert diagnoses["leadership-moved"]["title"].startswith(f"node {before} lost leadership, and node {after} became leader")
     loop = diagnoses["restart-loop"]
-    assert loop["title"] == f"job clicks ({clicks}) restarts again and again"
+    assert loop["title"] == f"job clicks ({clicks}) restarts repeatedly"
     assert 'ValueError: the column "amount" is not there (line 2 of clicks.py)' in loop["explanation"]
     assert loop["evidence"][0]["file"] == "events of the cluster"
     assert local_report["notes"] == []

@@ -235,7 +235,7 @@ def test_file_with_another_prefix_than_expected_is_not_read(tmp_path: Path) -> N
     (tmp_path / "a.log").write_bytes(b"another machine's\n" + log(1))
     (other,) = range_scan.scan_ranges([range._replace(expected_prefix=one.prefix)], KNOWN, compiled=False).ranges
     assert not other.was_opened and not other.records
-    assert other.problem == "cannot be read: there is another file of that name"
+    assert other.problem == "cannot be read: this machine has a different file at this path"
 
 
 def test_small_files_are_combined_and_large_ones_split() -> None:

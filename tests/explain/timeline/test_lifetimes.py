@@ -42,7 +42,7 @@ def test_lifetimes_of_leadership_and_job(tmp_path: Path) -> None:
     (tmp_path / "jm.log").write_text(text)
     found = {lifetime["kind"]: lifetime for lifetime in explain_logs(tmp_path / "jm.log").as_json()["lifetimes"]}
     assert (found["leadership"]["start"], found["leadership"]["end"]) == ("2026-03-04T13:00:00.000", "2026-03-04T13:10:00.000")
-    assert found["leadership"]["ended"] == "it was given up"
+    assert found["leadership"]["ended"] == "it ended"
     assert (found["job"]["name"], found["job"]["end"]) == (JOB, None)
 
 

@@ -49,7 +49,7 @@ def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console)
     if one.issues:
         _indented(console, Text(f"known as {', '.join(one.issues)}", style="dim"))
     if len(one.chain) > 1:
-        _indented(console, Text("how it came about:", style="bold"))
+        _indented(console, Text("cause chain:", style="bold"))
         for link in one.chain:
             at = format_timestamp(link.occurrence.begin_ms).split("T")[1]
             why = f"  ({sanitize(link.rule)}, {link.delay_ms:,} ms later)" if link.rule else ""

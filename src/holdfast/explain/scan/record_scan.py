@@ -54,9 +54,9 @@ class RecordScan:
     templates: npt.NDArray[np.int64]
     start_lines: npt.NDArray[np.int64]
     search_begins: npt.NDArray[np.int64]
-    """Starts of the runs of lines that are worth searching for literals,"""
+    """Starts of the parts that are worth searching for literals. A part consists of whole lines."""
     search_ends: npt.NDArray[np.int64]
-    """and their ends."""
+    """Ends of these parts."""
     other_starts: npt.NDArray[np.int64]
     """Lines that start no record, except blank lines and stack frames."""
     other_lines: npt.NDArray[np.int64]
