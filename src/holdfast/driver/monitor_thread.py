@@ -48,7 +48,7 @@ class MonitorThread:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since Spark last answered all questions of a report. Grows while a call to a dead server is retried."""
+        """Seconds since Spark last answered all calls for a report. Grows while a call to a dead server is retried."""
         return time.monotonic() - self._answered_at
 
     def finish(self) -> None:

@@ -64,7 +64,7 @@ class ClassicQuery(SparkQuery):
                 self._stop_requested = self._mark_batch_as_last()
             else:
                 self.stopped_abruptly = True
-        except Exception as error:  # noqa: BLE001 py4j raises various errors
+        except Exception as error:  # noqa: BLE001 py4j raises various errors for missing members
             self.stopped_abruptly = True
             log_line(f"stopping the query {self.label} immediately: its position is unknown ({type(error).__name__})")
 

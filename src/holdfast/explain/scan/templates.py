@@ -85,7 +85,7 @@ class TemplateTotals:
             if template not in self.first or first < self.first[template]:
                 self.first[template] = first
 
-    def ranked(self) -> tuple[LogTemplate, ...]:
+    def by_frequency(self) -> tuple[LogTemplate, ...]:
         """Return the templates by number of records, most frequent first."""
         templates = [LogTemplate(template, count, *self.first[template]) for template, count in self.counts.items()]
         return tuple(sorted(templates, key=lambda one: (-one.count, one.file, one.first_offset)))

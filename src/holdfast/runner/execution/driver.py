@@ -79,7 +79,7 @@ class LocalDriverExecution:
         try:
             command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
             checkpoint = self._checkpoint = self._open_checkpoint(command)
-            # Before anything else that may fail: only LOST may be reported without this look.
+            # First, because without this check an attempt may report no other outcome than LOST.
             await checkpoint.require_no_unreported_outcome(previous_report)
             memory_limit = memory_limit_bytes(spec)
             await self._prepare(spec, command, checkpoint, previous_report, trust)
@@ -106,7 +106,7 @@ class LocalDriverExecution:
         # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
         await self._fetch_code(command)
         if parse_location(self._storage.location).is_directory:
-            # It may have been mounted after the first look, which then saw no outcomes. The code proves that it is mounted now.
+            # The storage may have been mounted after the first check, which then saw no outcomes. The code is proof of a mount.
             await checkpoint.require_no_unreported_outcome(previous_report)
         await checkpoint.claim()
         self._require_not_killed()

@@ -67,7 +67,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Caller(Protocol[Service_co]):
-    """Runs one operation of a service and returns its result."""
+    """Function that runs one operation of a service and returns its result."""
 
     def __call__(
         self,
@@ -78,7 +78,7 @@ class Caller(Protocol[Service_co]):
 
 
 class LocalCaller(Generic[Service]):
-    """Calls a service in this process."""
+    """Caller of a service in this process."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -90,7 +90,7 @@ class LocalCaller(Generic[Service]):
 
 
 class SubprocessCaller(Generic[Service]):
-    """Calls a service in a subprocess that ends after the call. Takes keyword arguments only."""
+    """Caller of a service in a subprocess that ends after the call. Takes keyword arguments only."""
 
     def __init__(self, location: Location, warn: Warn, stall_timeout_s: float) -> None:
         self._location = location

@@ -51,7 +51,7 @@ def _reply_to(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Heartbeat:
-    """Writes a heartbeat line when data moves, at most once per second."""
+    """Writer of a heartbeat line when data moves, at most one per second."""
 
     def __init__(self, out: int) -> None:
         self._out = out

@@ -26,7 +26,7 @@ silent_logger.addHandler(logging.NullHandler())  # without a handler, Python pri
 
 
 class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Opens sockets with a time limit (kazoo allows a whole session timeout for each) and with a modern TLS context."""
+    """Opener of sockets with a time limit (kazoo allows a whole session timeout for each) and with a modern TLS context."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         super().__init__()
