@@ -4,6 +4,7 @@ import asyncio
 import os
 import pty
 import subprocess
+from collections.abc import Awaitable
 
 import pytest
 
@@ -195,9 +196,9 @@ def test_discard_on_a_terminal_asks_first(aside: PreparedCluster, typed: str, le
 
 def test_concurrent_release_and_discard_have_one_winner(aside: PreparedCluster) -> None:
     async def both(client: Client) -> list[HoldfastError | None]:
-        async def attempt(decision: object) -> HoldfastError | None:
+        async def attempt(decision: Awaitable[object]) -> HoldfastError | None:
             try:
-                await decision  # type: ignore[misc]
+                await decision
             except HoldfastError as error:
                 return error
             return None
@@ -225,10 +226,10 @@ def test_lease_that_appears_before_the_commit_prevents_discard(aside: PreparedCl
 
             async def commit(self, operations: object) -> object:
                 await client.commit([Create(aside.paths.job(JobId("j1"), "lease"), ephemeral=True)])
-                return await client.commit(operations)  # type: ignore[arg-type]
+                return await client.commit(operations)  # type: ignore[arg-type]  # forwarded unchanged
 
         with pytest.raises(Refused, match="is running"):
-            await discard_job(Late(), aside.paths, JobId("j1"))  # type: ignore[arg-type]
+            await discard_job(Late(), aside.paths, JobId("j1"))  # type: ignore[arg-type]  # stands for a client
         assert await client.exists(aside.paths.job(JobId("j1"), "spec")) is not None
 
     aside.run(race)

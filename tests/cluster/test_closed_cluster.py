@@ -72,10 +72,10 @@ def test_client_without_the_password_reads_and_changes_nothing(
     assert {"/holdfast/default/secret", "/holdfast/default/nodes/n1", "/holdfast/default/epoch"} <= set(found)
     for path in found:
         calls: list[Callable[[], object]] = [
-            lambda path=path: stranger.get(path),  # type: ignore[misc]
-            lambda path=path: stranger.get_children(path),  # type: ignore[misc]
-            lambda path=path: stranger.set(path, b"forged"),  # type: ignore[misc]
-            lambda path=path: stranger.create(f"{path}/forged"),  # type: ignore[misc]
+            lambda path=path: stranger.get(path),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            lambda path=path: stranger.get_children(path),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            lambda path=path: stranger.set(path, b"forged"),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            lambda path=path: stranger.create(f"{path}/forged"),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         ]
         for call in calls:
             with pytest.raises(NoAuthError):

@@ -112,7 +112,7 @@ def test_lease_is_not_taken_again_if_the_report_does_not_name_a_live_attempt(
     async def scene(cluster: Cluster) -> None:
         holder, client = await start_first_attempt(cluster)
         await expire_lease(cluster, client)
-        await write_report(cluster, replace(await cluster.report(), **change))  # type: ignore[arg-type]
+        await write_report(cluster, replace(await cluster.report(), **change))  # type: ignore[arg-type]  # any fields
         with pytest.raises(LeaseLost, match="the report"):
             await holder.retake(await open_session(backend))
         assert await cluster.client.exists(cluster.paths.job(JOB, "lease")) is None
@@ -148,11 +148,11 @@ def test_lease_that_was_taken_again_with_a_lost_reply_is_recognized(backend: Bac
                 return getattr(second, name)
 
             async def commit(self, operations: list[object]) -> object:
-                operations_sent.append(await second.commit(operations))  # type: ignore[arg-type]
+                operations_sent.append(await second.commit(operations))  # type: ignore[arg-type]  # forwarded unchanged
                 raise OutcomeUnknown("the reply was lost")
 
         with pytest.raises(OutcomeUnknown):
-            await holder.retake(LosesReply())  # type: ignore[arg-type]
+            await holder.retake(LosesReply())  # type: ignore[arg-type]  # stands for a client
         with pytest.raises((SessionEnded, Unavailable)):
             await holder.send_heartbeat(driver_pid=7, progress=PROGRESS, failsafe=(NodeId("n1"),))
         assert await holder.retake(second)

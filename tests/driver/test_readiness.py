@@ -44,7 +44,7 @@ def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 def fake_context(monkeypatch: pytest.MonkeyPatch, context: object) -> None:
     """Install a PySpark whose SparkContext is in this state."""
     module = ModuleType("pyspark")
-    module.SparkContext = SimpleNamespace(_active_spark_context=context)  # type: ignore[attr-defined]
+    module.SparkContext = SimpleNamespace(_active_spark_context=context)  # type: ignore[attr-defined]  # fake module
     monkeypatch.setitem(sys.modules, "pyspark", module)
 
 
@@ -84,7 +84,7 @@ def test_spark_that_waits_for_its_master_has_no_time_limit(tmp_path: Path, monke
 def test_connect_session_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path, "import pyspark")
     module = ModuleType("pyspark.sql.connect.session")
-    module.SparkSession = SimpleNamespace(_default_session=object())  # type: ignore[attr-defined]
+    module.SparkSession = SimpleNamespace(_default_session=object())  # type: ignore[attr-defined]  # fake module
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert scene.reason() == "the script is connected to Spark"
 

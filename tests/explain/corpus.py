@@ -206,5 +206,5 @@ SITUATIONS: tuple[Callable[[Scene], Labels], ...] = (
     healthy, healthy, hiccup, disk_stall, simultaneous_stall, follower_partitioned, quorum_lost, session_expired, rolling_restart,
     lost_on_suspend, resurrected, starved, restart_loop, recovery_fatal, broker_lost, broker_fenced, offset_reset, data_loss,
     gc_pause, clock_skew,
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 SEEDS = 5

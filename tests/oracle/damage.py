@@ -130,7 +130,7 @@ def _numbered(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _version(file: Path) -> int:
-    return int(re.match(r"[0-9]+", file.name)[0])  # type: ignore[index]
+    return int(re.match(r"[0-9]+", file.name)[0])  # type: ignore[index]  # the caller has matched it
 
 
 def _remove_folder(name: str) -> Callable[[Scene], None]:

@@ -207,7 +207,7 @@ def _with_trigger(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
         case "continuous":
             return writer.trigger(continuous="200 milliseconds")
         case "realTime":
-            real_time: DataStreamWriter = writer.trigger(realTime="2 seconds")  # type: ignore[call-overload]
+            real_time: DataStreamWriter = writer.trigger(realTime="2 seconds")  # type: ignore[call-overload]  # PySpark does not declare this argument
             return real_time
         case _:
             return writer.trigger(processingTime="0 seconds")

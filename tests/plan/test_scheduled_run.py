@@ -72,7 +72,7 @@ class Scene:
 
     def request(self, desired: Desired = Desired.RUN, **changes: object) -> None:
         view = replace(self.view, desired=desired, desired_version=self.view.desired_version + 1, run_now=False)
-        self.view = replace(view, **changes)  # type: ignore[arg-type]
+        self.view = replace(view, **changes)  # type: ignore[arg-type]  # any fields
 
     def wait_until(self, wall: float) -> None:
         self.wall = wall
@@ -357,7 +357,7 @@ def test_upgrade_to_another_schedule_begins_it_anew() -> None:
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.wall = T + 4
-    scene.request(spec=replace(scene.view.spec, schedule=Schedule(60.0)))  # type: ignore[type-var]
+    scene.request(spec=replace(scene.view.spec, schedule=Schedule(60.0)))  # type: ignore[type-var]  # the spec exists
     scene.settle()
     assert (scene.phase(), scene.state.not_before) == (Phase.SCHEDULED, T + 64)
 
@@ -366,7 +366,7 @@ def test_job_without_its_schedule_any_more_runs_to_its_end() -> None:
     scene = Scene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
-    scene.request(spec=replace(scene.view.spec, schedule=None))  # type: ignore[type-var]
+    scene.request(spec=replace(scene.view.spec, schedule=None))  # type: ignore[type-var]  # the spec exists
     scene.settle()
     assert scene.phase() is Phase.STARTING
     scene.end_attempt(Ending.FINISHED)
@@ -376,7 +376,7 @@ def test_job_without_its_schedule_any_more_runs_to_its_end() -> None:
 def test_running_job_that_gets_a_schedule_does_not_end_with_its_attempt() -> None:
     scene = Scene(None)
     scene.settle()
-    scene.request(spec=replace(scene.view.spec, schedule=EVERY))  # type: ignore[type-var]
+    scene.request(spec=replace(scene.view.spec, schedule=EVERY))  # type: ignore[type-var]  # the spec exists
     scene.end_attempt(Ending.FINISHED)
     assert scene.phase() is Phase.SCHEDULED
     scene.wait_until(T + 10)
@@ -404,7 +404,7 @@ def test_run_ends_even_if_the_next_one_cannot_be_determined() -> None:
     scene = Scene()
     scene.settle()
     broken = Schedule(cron="0 3 * * *", timezone="Mars/Olympus")
-    scene.view = replace(scene.view, spec=replace(scene.view.spec, schedule=broken))  # type: ignore[type-var]
+    scene.view = replace(scene.view, spec=replace(scene.view.spec, schedule=broken))  # type: ignore[type-var]  # the spec exists
     scene.end_attempt(Ending.FINISHED)
     assert scene.state.runs is not None and scene.state.runs.run is None
     scene.wait_until(T + 1000)

@@ -74,7 +74,7 @@ def test_superseded_attempt_writes_nothing(stream: Stream, output: Output) -> No
     stream.run(output.sink(), attempt=2)
     stream.add_batch(3)
     for late in (early, output.sink()):
-        kind, sentence = run_refused(lambda late=late: stream.run(late, attempt=1))  # type: ignore[misc]
+        kind, sentence = run_refused(lambda late=late: stream.run(late, attempt=1))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         assert kind == "Superseded"
         assert sentence.endswith(f"has taken over {output.label}, so attempt 1 no longer writes to it")
     assert output.values() == [1, 2]

@@ -28,7 +28,7 @@ TYPES: dict[str, Any] = {
     "CAST('raw' AS binary) AS i": b"raw",
     "DATE'2026-01-31' AS j": date(2026, 1, 31),
     "TIMESTAMP'2026-01-31 12:00:00 UTC' AS k": datetime(2026, 1, 31, 12, tzinfo=UTC),
-    "TIMESTAMP_NTZ'2026-01-31 12:00:00' AS l": datetime(2026, 1, 31, 12),  # noqa: DTZ001 it has no time zone
+    "TIMESTAMP_NTZ'2026-01-31 12:00:00' AS l": datetime(2026, 1, 31, 12),  # noqa: DTZ001 -- it has no time zone
     "CAST(12.34 AS decimal(9, 2)) AS m": Decimal("12.34"),
     'CAST(NULL AS string) AS `n "1"`': None,
 }

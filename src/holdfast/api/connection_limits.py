@@ -51,7 +51,7 @@ class BoundedProtocol(H11Protocol):
     _limited_phase: ConnectionPhase | None = None
     _limit: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         self.number = next(_connection_numbers)
         self.refused = len(self.connections) >= CONNECTIONS_MAX and not self._close_oldest_unauthorized()
         if self.refused:

@@ -70,7 +70,7 @@ class Cluster:
     if the same call may succeed later, and `OutcomeUnknown` if a reply was lost and the caller has to check the result.
     """
 
-    def __init__(self, target: "Target", callbacks: Callbacks = Callbacks()) -> None:  # noqa: B008
+    def __init__(self, target: "Target", callbacks: Callbacks = Callbacks()) -> None:  # noqa: B008 -- frozen
         self._target = target
         self._callbacks = callbacks
 

@@ -132,7 +132,7 @@ class _RangeScanner:
                 window.data, window.scan_end, result.mode, self._library,
                 file=result.range.file, offset=window.offset, line=result.lines, compiled=self._compiled,
                 hold_last=not window.is_complete and not window.is_full,
-            )  # fmt: skip
+            )  # fmt: skip  # one item per line is harder to read
             if block.records.end > 0:  # else a very long record: read on
                 self._add(block)
                 window.drop(block.records.end)

@@ -175,7 +175,7 @@ def _list_sources(writer: Any) -> list[StreamingSource]:
     """Return the streaming sources, or none if Spark does not report them: their limits are then unknown."""
     try:
         return list_streaming_sources(writer)
-    except Exception as error:  # noqa: BLE001 py4j and Connect raise various errors
+    except Exception as error:  # noqa: BLE001 -- py4j and Connect raise various errors
         log_line(f"the sources of a query are unknown ({type(error).__name__})")
         return []
 

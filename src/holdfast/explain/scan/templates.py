@@ -51,7 +51,7 @@ def count_templates(hashes: npt.NDArray[np.int64], *, compiled: bool) -> list[Te
 
 def _count(
     data: Any, hashes: Any, table: Any, records: int, mask: int, distinct: Any, first: Any, counts: Any, total: Any
-) -> None:  # fmt: skip
+) -> None:  # fmt: skip  # one item per line is harder to read
     """Fill an open-addressing hash table that is at most half full. A slot holds 1 + the template's index; 0 is empty."""
     templates = 0
     for record in range(records):

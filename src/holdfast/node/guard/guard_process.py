@@ -62,7 +62,7 @@ class Guard:
 
     def _lock(self) -> bool:
         """Lock the directory: a second guard would mistake the first guard's agent for its own."""
-        self._lock_file = open(self._directory / "guard.lock", "a+")  # noqa: SIM115
+        self._lock_file = open(self._directory / "guard.lock", "a+")  # noqa: SIM115 -- open until the process ends
         try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

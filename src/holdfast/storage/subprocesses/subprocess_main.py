@@ -75,7 +75,7 @@ if __name__ == "__main__":
     code = 1
     try:
         code = main()
-    except Exception as error:  # noqa: BLE001 - the parent shows the last line of standard error
+    except Exception as error:  # noqa: BLE001 -- the parent shows the last line of standard error
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
     # Exit without cleanup: closing an unfinished upload would publish a partial object.

@@ -34,7 +34,7 @@ class ChangedLeadership:
 
 class ChangedTransactionsLeader(SimLeader):
     def __init__(self, client: Client, paths: Any, leadership: Any, **options: Any) -> None:
-        super().__init__(client, paths, ChangedLeadership(leadership, self.change), **options)  # type: ignore[arg-type]
+        super().__init__(client, paths, ChangedLeadership(leadership, self.change), **options)  # type: ignore[arg-type]  # stands for a leadership
 
     async def change(self, leadership: Any, operations: Sequence[Operation]) -> Any:
         raise NotImplementedError

@@ -115,7 +115,7 @@ class JobNode(SimNode):
         components, process = self.environment.components, self.world.process(self.process)
         clock = self.world.clock(self.process)
         role_loops: list[RoleLoops] = []
-        attempts = components.attempts(self, process, lambda: role_loops[0].on_runner_exit())  # noqa: PLW0108
+        attempts = components.attempts(self, process, lambda: role_loops[0].on_runner_exit())  # noqa: PLW0108 -- the list is filled later
         self.promises = components.promises(
             SimJournal(self.machine.disk.promises, self.environment.lan, fsync=components.promises_fsync),
             clock,
