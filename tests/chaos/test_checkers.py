@@ -1,4 +1,4 @@
-"""Checkers of the chaos suite, with histories written by hand: one that breaks each rule, and its harmless neighbour."""
+"""Checkers of the chaos suite, with hand-made histories: for each rule, one that breaks it and a similar one that does not."""
 
 from dataclasses import replace
 

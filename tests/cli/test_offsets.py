@@ -1,4 +1,4 @@
-"""A job that the offset guard has parked: what `show` tells, and what `resume --offsets` makes of a choice."""
+"""Job that the offset check has parked: the output of `show`, and the choices of `resume --offsets`."""
 
 import io
 import json

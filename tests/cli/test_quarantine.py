@@ -1,4 +1,4 @@
-"""Quarantine: what is in it, and the two ways out."""
+"""`holdfast quarantine`: list, show, release and discard jobs."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ REASON = "its report cannot be read: report holds 5 bytes that are not a record"
 
 @pytest.fixture
 def aside(cluster: PreparedCluster) -> PreparedCluster:
-    """One job in quarantine, whose report could not be read and has been mended; and one that has nothing to do with it."""
+    """Cluster with one job in quarantine, whose unreadable report has been repaired, and one healthy job."""
     cluster.submit("j1", name="words")
     cluster.write_state("j1", Phase.QUARANTINED, REASON)
     cluster.write_quarantine("j1", REASON, part="report", original=b"\x00\x1b[2J!")
@@ -34,7 +34,7 @@ def aside(cluster: PreparedCluster) -> PreparedCluster:
     return cluster
 
 
-def wanted(cluster: PreparedCluster) -> Desired:
+def desired_state(cluster: PreparedCluster) -> Desired:
     data = cluster.get(cluster.paths.job(JobId("j1"), "desired"))
     assert data is not None
     return decode(DesiredRecord, data, where="desired").desired
@@ -75,7 +75,7 @@ def test_unreadable_quarantine_record_is_listed(aside: PreparedCluster) -> None:
 def test_release_writes_desired_state_again(aside: PreparedCluster) -> None:
     assert "is released" in run_ok(aside, "quarantine", "release", "words")
     assert not is_aside(aside)
-    assert wanted(aside) is Desired.RUN
+    assert desired_state(aside) is Desired.RUN
     assert "is not in quarantine" in error_message(run_command(aside, "quarantine", "release", "words"))
 
 
@@ -101,7 +101,7 @@ def test_unreadable_desired_state_is_released_only_with_force(aside: PreparedClu
     aside.put(aside.paths.job(JobId("j1"), "desired"), b"\x00")
     assert "'release --force'" in error_message(run_command(aside, "quarantine", "release", "j1"))
     run_ok(aside, "quarantine", "release", "j1", "--force")
-    assert wanted(aside) is Desired.RUN
+    assert desired_state(aside) is Desired.RUN
 
 
 def test_cancelled_job_is_not_released(aside: PreparedCluster) -> None:
@@ -215,7 +215,7 @@ def test_concurrent_release_and_discard_have_one_winner(aside: PreparedCluster) 
 
 
 def test_lease_that_appears_before_the_commit_prevents_discard(aside: PreparedCluster) -> None:
-    """The transaction itself fails on what it has not seen."""
+    """The transaction fails because of a lease that the reads before it did not see."""
 
     async def race(client: Client) -> None:
         class Late:

@@ -34,15 +34,15 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
 @pytest.fixture
 def stranger(up: RunningCluster) -> Iterator[KazooClient]:
     """ZooKeeper client without a password."""
-    yield from started(KazooClient(up.description()["connect"], timeout=20))
+    yield from run_client(KazooClient(up.description()["connect"], timeout=20))
 
 
 @pytest.fixture
 def owner(up: RunningCluster) -> Iterator[KazooClient]:
-    yield from started(up.zookeeper_client())
+    yield from run_client(up.zookeeper_client())
 
 
-def started(client: KazooClient) -> Iterator[KazooClient]:
+def run_client(client: KazooClient) -> Iterator[KazooClient]:
     client.start(20)
     yield client
     client.stop()

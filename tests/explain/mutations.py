@@ -13,7 +13,7 @@ import pyarrow
 from holdfast.explain.library import load_library
 from tests.explain.corpus import SITUATIONS
 from tests.harness import log_situations as situations
-from tests.harness.log_scene import Scene
+from tests.harness.log_scene import LogScene
 
 Mutation = Callable[[random.Random, bytes], bytes]
 ROUTINE_KEPT = 0.15
@@ -67,11 +67,11 @@ def seeds(directory: Path, rng: random.Random) -> list[list[bytes]]:
     """Return groups of related files: all situations of the corpus, reports, and the examples of the library."""
     found = [[report.encode()] for report in _REPORTS]
     for number, play in enumerate(dict.fromkeys(SITUATIONS)):
-        scene = Scene(rng.randrange(1 << 30))
+        scene = LogScene(rng.randrange(1 << 30))
         play(scene)
         place = directory / f"{number}"
         place.mkdir()
-        found.append([_thinned(rng, path.read_bytes()) for path in scene.write(place)])
+        found.append([_drop_routine_lines(rng, path.read_bytes()) for path in scene.write(place)])
     known = load_library()
     examples = [example for pattern in known.patterns.all for example in pattern.examples]
     found.append(["\n".join(examples).encode(), "\n".join(e for format in known.formats.all for e in format.examples).encode()])
@@ -80,7 +80,7 @@ def seeds(directory: Path, rng: random.Random) -> list[list[bytes]]:
     return found
 
 
-def _thinned(rng: random.Random, data: bytes) -> bytes:
+def _drop_routine_lines(rng: random.Random, data: bytes) -> bytes:
     says = re.compile(b"|".join(re.escape(one.encode()) for pattern in load_library().patterns.all for one in pattern.literals))
     return b"".join(
         line
@@ -238,8 +238,8 @@ def mutants(rng: random.Random, known: Sequence[Sequence[bytes]]) -> list[Mutant
 def _mutant(rng: random.Random, number: int, data: bytes, known: Sequence[Sequence[bytes]]) -> Mutant:
     story = []
     if rng.random() < 0.1:
-        data = mixed(rng, data, rng.choice(rng.choice(known)))
-        story.append("mixed")
+        data = mix(rng, data, rng.choice(rng.choice(known)))
+        story.append("mix")
     for _ in range(rng.choice((1, 1, 2, 3, 5))):
         mutation = rng.choice(MUTATIONS)
         if len(data) < SIZE_MAX or mutation in (flip, delete, truncate, swap):
@@ -256,7 +256,7 @@ def _mutant(rng: random.Random, number: int, data: bytes, known: Sequence[Sequen
     )
 
 
-def mixed(rng: random.Random, data: bytes, other: bytes) -> bytes:
+def mix(rng: random.Random, data: bytes, other: bytes) -> bytes:
     """Interleave the lines of two files."""
     lines = [(rng.random(), line) for line in other.splitlines(keepends=True)]
     mine = data.splitlines(keepends=True)

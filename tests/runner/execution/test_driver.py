@@ -155,7 +155,7 @@ class StorageMountedLate(Storage):
 
 @pytest.mark.slow
 def test_finished_job_does_not_run_again_if_the_storage_is_mounted_while_its_code_is_fetched(tmp_path: Path) -> None:
-    """The first look for outcomes sees the empty mount point, and the fetch is repeated until the storage is there."""
+    """The first check for outcomes sees the empty mount point, and the fetch is repeated until the storage is mounted."""
     location = tmp_path / "storage"
     location.mkdir()
     (tmp_path / "script").write_text(SLEEPER)

@@ -129,7 +129,7 @@ class NodesAreNotAsked(Observer):
 
 
 class RestartingNodeIsGone(Observer):
-    """Observer that takes a node for gone as soon as it is not registered, although its agent may only be restarting."""
+    """Observer that treats a node as gone as soon as it is not registered, although its agent may only be restarting."""
 
     def snapshot(self, epoch: Any) -> Snapshot:
         return dataclasses.replace(super().snapshot(epoch), nodes_gone_since={})
