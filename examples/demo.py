@@ -142,7 +142,7 @@ class Demo:
             during = self.leader()
             console.print(f"   server {id} killed: the leader is {during[0]}, epoch {during[1]}")
             self.check(f"leader and epoch are unchanged without server {id}", during == before)
-            _wait_until(lambda id=id, old=old: self._server(id)["pid"] not in (old, None), f"the restart of server {id}")  # type: ignore[misc]
+            _wait_until(lambda id=id, old=old: self._server(id)["pid"] not in (old, None), f"the restart of server {id}")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             _wait_until(self._all_servers_reachable, "all ZooKeeper servers")
         self.check("leader and epoch are unchanged afterwards", self.leader() == before)
         self.check_same_driver("every ZooKeeper server was killed once", job)

@@ -1,4 +1,4 @@
-"""Limits of a node's HTTP connections, with real sockets: strangers cannot lock out the other nodes."""
+"""Limits of a node's HTTP connections, with real sockets: clients without the secret cannot lock out the other nodes."""
 
 import contextlib
 import http.client

@@ -77,12 +77,12 @@ def check_single_driver_by_heartbeats(history: History) -> Iterator[Violation]:
 def check_cancelled_jobs_stay_dead(history: History) -> Iterator[Violation]:
     """After an acknowledged cancel no attempt starts, and none is alive once the user was told that the job has ended."""
     processes, heartbeats = _by_job(history.processes), _by_job(history.heartbeats)
-    for operation in _acknowledged(history, "cancel"):
+    for operation in _acknowledged_operations(history, "cancel"):
         for process in processes.get(operation.job, []):
             if process.first_seen > operation.ended_at + START_ALLOWANCE_S:
                 text = f"attempt {process.attempt} started after the cancel was acknowledged"
                 yield _violation(history, "cancelled jobs stay dead", operation.job, process.first_seen, text)
-    for operation in _acknowledged(history, "ended"):
+    for operation in _acknowledged_operations(history, "ended"):
         last_signs = [(each.last_seen, each.attempt) for each in processes.get(operation.job, [])]
         last_signs += [(each.times[-1], each.attempt) for each in heartbeats.get(operation.job, [])]
         at, attempt = max(last_signs, default=(0.0, 0))
@@ -161,7 +161,7 @@ def check_final_phases_stay(history: History) -> Iterator[Violation]:
 def check_requests_create_one_job(history: History) -> Iterator[Violation]:
     """All acknowledged submissions with one request id name the same job."""
     first: dict[str, OperationRecord] = {}
-    for operation in _acknowledged(history, "submit"):
+    for operation in _acknowledged_operations(history, "submit"):
         earlier = first.setdefault(operation.request, operation)
         if operation.job != earlier.job:
             text = f"request {operation.request} created {earlier.job} and {operation.job}"
@@ -172,7 +172,7 @@ def check_submissions_are_kept(history: History) -> Iterator[Violation]:
     """Every acknowledged submission is stored: its job was read from ZooKeeper at least once."""
     known = {sample.job for sample in history.samples}
     last_read_at = max((sample.at for sample in history.samples), default=0.0)
-    for operation in _acknowledged(history, "submit"):
+    for operation in _acknowledged_operations(history, "submit"):
         if operation.job not in known and operation.ended_at < last_read_at:
             text = f"request {operation.request} was acknowledged, but its job is not stored"
             yield _violation(history, "submissions are kept", operation.job, operation.ended_at, text)
@@ -226,7 +226,7 @@ def _fault_windows(history: History) -> Iterator[tuple[FaultRecord, float]]:
         yield fault, fault.recovered_at or fault.healed_at + fault.bound_s
 
 
-def _acknowledged(history: History, name: str) -> list[OperationRecord]:
+def _acknowledged_operations(history: History, name: str) -> list[OperationRecord]:
     return [each for each in history.operations if each.name == name and each.outcome == ACKNOWLEDGED]
 
 

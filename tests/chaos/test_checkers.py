@@ -1,4 +1,4 @@
-"""Checkers of the chaos suite, with histories written by hand: one that breaks each rule, and its harmless neighbour."""
+"""Checkers of the chaos suite, with hand-made histories: for each rule, one that breaks it and a similar one that does not."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def heartbeats(attempt: int, *times: float, job: str = "j") -> HeartbeatSeries:
 
 def fault(number: int, at: float, *, kind: str = "kill:agent", **fields: object) -> FaultRecord:
     record = FaultRecord(number, kind, "", at, at + 1, at + 3, 30.0, (), ())
-    return replace(record, **fields)  # type: ignore[arg-type]
+    return replace(record, **fields)  # type: ignore[arg-type]  # any fields
 
 
 def operation(name: str, at: float, outcome: str = ACKNOWLEDGED, *, job: str = "j", request: str = "") -> OperationRecord:

@@ -62,13 +62,13 @@ def _check_cuts(directory: Path) -> None:
         ]
         try:
             wait_until(lambda: all((directory / host).exists() for host in hosts), 20.0, "all hosts receive")
-            assert _arrived(network, hosts, directory) == everything
+            assert _find_open_directions(network, hosts, directory) == everything
             for action, target in itertools.product(("cut", "cut-in", "cut-out"), sorted(PARTITION_TARGETS)):
                 blocked = blocked_directions(action, target, node="n1", nodes=NODES)
                 network.block(blocked)
-                assert _arrived(network, hosts, directory) == everything - blocked, (action, target)
+                assert _find_open_directions(network, hosts, directory) == everything - blocked, (action, target)
                 network.unblock(blocked)
-            assert _arrived(network, hosts, directory) == everything
+            assert _find_open_directions(network, hosts, directory) == everything
         finally:
             for receiver in receivers:
                 receiver.kill()
@@ -77,7 +77,7 @@ def _check_cuts(directory: Path) -> None:
     wait_until(lambda: [name for _, name in socket.if_nameindex()] == ["lo"], 20.0, "no interface is left")
 
 
-def _arrived(network: NodeNetwork, hosts: dict[str, list[str]], directory: Path) -> set[tuple[str, str]]:
+def _find_open_directions(network: NodeNetwork, hosts: dict[str, list[str]], directory: Path) -> set[tuple[str, str]]:
     """Send a datagram from each host to each other one. Return the directions in which it arrives.
 
     The last datagram to each host comes from itself: when it has arrived, all others have arrived or were dropped.

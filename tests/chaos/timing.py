@@ -48,4 +48,4 @@ SHORT_TIMING = ChaosTiming(session_timeout_s=3.0, margin_s=1.2, tick_s=0.2, hear
 CALM_TIMING = ChaosTiming(session_timeout_s=6.0, margin_s=2.5, tick_s=0.3, heartbeat_s=0.4, kill_s=1.0)
 """Longer, for a machine on which other tests run at the same time."""
 USUAL_TIMING = ChaosTiming(session_timeout_s=12.0, margin_s=5.0, tick_s=2.0, heartbeat_s=1.0, kill_s=1.0)
-"""As in a production cluster, for faults that need a process to start within the session timeout."""
+"""Timing of a production cluster, for faults that need a process to start within the session timeout."""

@@ -93,7 +93,7 @@ def test_commit_of_sink_evolution_is_read() -> None:
 # Named sources
 
 
-def named(batch: int, *names: str) -> bytes:
+def named_offsets(batch: int, *names: str) -> bytes:
     return offsets(batch, *(f'{name}:{{"logOffset":{batch}}}' for name in names), version=2)
 
 
@@ -102,7 +102,7 @@ def named_source_logs(newest: int, *names: str) -> Files:
 
 
 def test_sources_may_be_added_removed_and_reordered() -> None:
-    files = {**logs(1, 1, lambda batch: named(batch, "left", "right")), **named_source_logs(1, "left", "right")}
+    files = {**logs(1, 1, lambda batch: named_offsets(batch, "left", "right")), **named_source_logs(1, "left", "right")}
     assert judge(files) == "whole"
     third = {**named_source_logs(2, "left", "right"), "sources/third/0": source_log_file(0)}
     reordered = offsets(2, 'third:{"logOffset":0}', 'right:{"logOffset":2}', 'left:{"logOffset":1}', version=2)
@@ -114,7 +114,7 @@ def test_sources_may_be_added_removed_and_reordered() -> None:
 
 
 def test_log_of_a_named_source_is_checked() -> None:
-    files = {**logs(1, 1, lambda batch: named(batch, "left", "right")), **named_source_logs(1, "left", "right")}
+    files = {**logs(1, 1, lambda batch: named_offsets(batch, "left", "right")), **named_source_logs(1, "left", "right")}
     without = {path: data for path, data in files.items() if path != "sources/right/1"}
     assert texts(without, "damaged") == [
         "sources/right/1 is missing, but the offsets of the query name it: Spark would not know that it has read these files"

@@ -28,7 +28,7 @@ def reason_harmless(query: SparkQueryFolder, damage: Damage) -> str | None:
     if name.startswith("."):
         main = Damage(damage.root, f"{folder}/{name[1:-4]}".lstrip("/"), damage.how, checksums=damage.checksums)
         return reason_harmless(query, main) or "Hadoop ignores checksum files that are missing or have a wrong header"
-    if not damage.other and _unchanged(damage):
+    if not damage.other and _changes_nothing(damage):
         return "the file has only one line, so it is unchanged"
     if damage.other and (damage.root / damage.path).read_bytes() == (damage.root / damage.other).read_bytes():
         return "both files are identical"
@@ -63,7 +63,7 @@ def _reason_spark_tolerates(damage: Damage) -> str | None:
     return None
 
 
-def _unchanged(damage: Damage) -> bool:
+def _changes_nothing(damage: Damage) -> bool:
     with damage.applied():
         changed = damage.root / damage.path
         after = changed.read_bytes() if changed.exists() else None

@@ -1,4 +1,4 @@
-"""A directory of job files, and what it takes to make a cluster equal to it."""
+"""`holdfast apply`: the changes that make a cluster equal to a directory of job files."""
 
 import json
 from pathlib import Path

@@ -22,13 +22,13 @@ def whole(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged_checkpoint(tmp_path: Path) -> Path:
     write_files({**checkpoint_files(3), "commits/2": b""}, tmp_path / "damaged")
     return tmp_path / "damaged"
 
 
 @pytest.fixture
-def unknown(tmp_path: Path) -> Path:
+def unknown_checkpoint(tmp_path: Path) -> Path:
     write_files({**checkpoint_files(3), "commits/2": b"v9\n{}"}, tmp_path / "unknown")
     return tmp_path / "unknown"
 
@@ -46,34 +46,37 @@ def test_whole_checkpoint_shows_batches_offsets_state_and_spark(whole: Path) -> 
         assert words in result.stdout
 
 
-def test_damage_is_shown_with_its_proof(damaged: Path) -> None:
-    result = run(damaged)
+def test_damage_is_shown_with_its_proof(damaged_checkpoint: Path) -> None:
+    result = run(damaged_checkpoint)
     assert result.exit_code == 1
     assert "damage: commits/2 is empty [Spark fails: CommitLog.readCommitMetadata]" in result.stdout
 
 
-def test_unknown_format_is_shown_with_the_reason(unknown: Path) -> None:
-    result = run(unknown)
+def test_unknown_format_is_shown_with_the_reason(unknown_checkpoint: Path) -> None:
+    result = run(unknown_checkpoint)
     assert result.exit_code == 3
     assert "cannot judge: commits/2 has version 9, which is not known" in result.stdout
     assert "Spark: not known which versions read it" in result.stdout
 
 
-def test_exit_code_is_that_of_the_worst_verdict(whole: Path, damaged: Path, unknown: Path) -> None:
-    assert [run(*paths).exit_code for paths in ((whole, whole), (whole, unknown), (unknown, damaged, whole))] == [0, 3, 1]
+def test_exit_code_is_that_of_the_worst_verdict(whole: Path, damaged_checkpoint: Path, unknown_checkpoint: Path) -> None:
+    assert [
+        run(*paths).exit_code
+        for paths in ((whole, whole), (whole, unknown_checkpoint), (unknown_checkpoint, damaged_checkpoint, whole))
+    ] == [0, 3, 1]
 
 
-def test_tree_of_checkpoints_is_judged_one_by_one(whole: Path, damaged: Path, unknown: Path) -> None:
+def test_tree_of_checkpoints_is_judged_one_by_one(whole: Path, damaged_checkpoint: Path, unknown_checkpoint: Path) -> None:
     result = run(whole.parent, "--json")
     reports = json.loads(result.stdout)
     assert [(Path(each["location"]).name, each["verdict"]) for each in reports] == [
-        ("damaged", "damaged"),
-        ("unknown", "unknown"),
+        ("damaged_checkpoint", "damaged_checkpoint"),
+        ("unknown_checkpoint", "unknown_checkpoint"),
         ("whole", "whole"),
     ]
     assert result.exit_code == 1
     (finding,) = reports[0]["findings"]
-    assert (finding["file"], finding["kind"], finding["rule"]) == ("commits/2", "damaged", "commit-unreadable")
+    assert (finding["file"], finding["kind"], finding["rule"]) == ("commits/2", "damaged_checkpoint", "commit-unreadable")
     assert finding["spark"] == "CommitLog.readCommitMetadata"
     assert reports[2]["findings"] == [] and reports[2]["planned"] == 3 and reports[2]["spark"]["oldest"] == "2.1"
 
@@ -109,6 +112,6 @@ def test_relative_path_is_accepted(whole: Path, monkeypatch: pytest.MonkeyPatch)
 def test_location_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (report,) = judge_location(str(tmp_path / "file" / "below"))
-    assert (report.verdict, report.query) == ("unknown", None)
+    assert (report.verdict, report.query) == ("unknown_checkpoint", None)
     assert "cannot list" in str(report.findings[0])
     assert run(tmp_path / "file" / "below").exit_code == 3

@@ -1,4 +1,4 @@
-"""Completion: commands, options and jobs; quick, and silent if something is wrong."""
+"""Completion: commands, options and jobs; fast, and silent on any error."""
 
 import os
 import socket
@@ -18,14 +18,14 @@ TRIES = 5
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The command, under its own name: completion goes by that."""
+    """Command with the name `holdfast`, by which the shell finds its completion."""
     file = tmp_path / "holdfast"
     file.write_text(f"#!{sys.executable}\nfrom holdfast.cli.main import main\nmain()\n")
     file.chmod(0o755)
     return file
 
 
-def completed(program: Path, line: str, **environment: str) -> list[str]:
+def complete_line(program: Path, line: str, **environment: str) -> list[str]:
     """Return the completions that bash offers for the last word."""
     words = line.split(" ")
     asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
@@ -47,10 +47,10 @@ def test_completion_script_is_printed_for_each_shell(shell: str) -> None:
 
 @pytest.mark.slow
 def test_commands_and_options_are_completed(program: Path) -> None:
-    assert completed(program, "holdfast su") == ["submit"]
-    assert set(completed(program, "holdfast re")) == {"resume", "restart"}
-    assert completed(program, "holdfast quarantine re") == ["release"]
-    assert "--tail" in completed(program, "holdfast logs --ta")
+    assert complete_line(program, "holdfast su") == ["submit"]
+    assert set(complete_line(program, "holdfast re")) == {"resume", "restart"}
+    assert complete_line(program, "holdfast quarantine re") == ["release"]
+    assert "--tail" in complete_line(program, "holdfast logs --ta")
 
 
 @pytest.mark.real
@@ -58,9 +58,9 @@ def test_jobs_are_completed_by_name(program: Path, cluster: PreparedCluster) -> 
     for name in ("words", "wares", "clicks"):
         cluster.submit(f"j-{name}", name=name)
     said = f"--connect {cluster.connect}"
-    assert completed(program, f"holdfast show {said} w") == ["wares", "words"]
-    assert completed(program, "holdfast stop ", HOLDFAST_CONNECT=cluster.connect) == ["clicks", "wares", "words"]
-    assert completed(program, f"holdfast quarantine show {said} c") == ["clicks"]
+    assert complete_line(program, f"holdfast show {said} w") == ["wares", "words"]
+    assert complete_line(program, "holdfast stop ", HOLDFAST_CONNECT=cluster.connect) == ["clicks", "wares", "words"]
+    assert complete_line(program, f"holdfast quarantine show {said} c") == ["clicks"]
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_unreachable_cluster_completes_nothing_silently(program: Path, tmp_path:
         while not took_s or took_s[-1] > CONNECT_S:  # a busy machine spoils some of the tries; who waits for the cluster, all
             assert len(took_s) < TRIES, took_s
             began = time.monotonic()
-            assert completed(program, "holdfast show w", HOLDFAST_CONNECT=f"127.0.0.1:{silent.getsockname()[1]}") == []
+            assert complete_line(program, "holdfast show w", HOLDFAST_CONNECT=f"127.0.0.1:{silent.getsockname()[1]}") == []
             took_s.append(time.monotonic() - began)
     for environment in ({"HOLDFAST_CONNECT": "not an address"}, {"HOLDFAST_DIR": str(tmp_path / "none")}):
-        assert completed(program, "holdfast show w", **environment) == []
+        assert complete_line(program, "holdfast show w", **environment) == []

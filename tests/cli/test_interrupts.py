@@ -1,4 +1,4 @@
-"""Ctrl-C that strikes where no exception can be caught ends the command all the same."""
+"""Ctrl-C ends a command even at a point where no exception can be caught."""
 
 import signal
 import subprocess

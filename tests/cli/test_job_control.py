@@ -37,7 +37,7 @@ def running(cluster: PreparedCluster) -> PreparedCluster:
 
 
 @pytest.fixture
-def parked(cluster: PreparedCluster) -> PreparedCluster:
+def parked_job(cluster: PreparedCluster) -> PreparedCluster:
     cluster.submit("j1", name="words")
     cluster.write_state("j1", Phase.PARKED, "offsets are out of range", attempt=1)
     return cluster
@@ -61,9 +61,9 @@ def test_stopped_job_is_resumed_once(running: PreparedCluster) -> None:
     assert word(running) == (Desired.RUN, False, 2)
 
 
-def test_resume_of_parked_job_writes_desired_state_again(parked: PreparedCluster) -> None:
-    assert "is not running (PARKED: offsets are out of range)" in run_ok(parked, "resume", "words")
-    assert word(parked) == (Desired.RUN, False, 1)
+def test_resume_of_parked_job_writes_desired_state_again(parked_job: PreparedCluster) -> None:
+    assert "is not running (PARKED: offsets are out of range)" in run_ok(parked_job, "resume", "words")
+    assert word(parked_job) == (Desired.RUN, False, 1)
 
 
 def test_resume_of_running_job_does_not_restart_it(running: PreparedCluster) -> None:
@@ -78,10 +78,10 @@ def test_each_restart_writes_desired_state_again(running: PreparedCluster) -> No
     assert word(running) == (Desired.RUN, True, 2)
 
 
-def test_restart_resumes_stopped_job(parked: PreparedCluster) -> None:
-    run_ok(parked, "stop", "words")
-    assert "is not running (PARKED" in run_ok(parked, "restart", "words")
-    assert word(parked) == (Desired.RUN, False, 2)
+def test_restart_resumes_stopped_job(parked_job: PreparedCluster) -> None:
+    run_ok(parked_job, "stop", "words")
+    assert "is not running (PARKED" in run_ok(parked_job, "restart", "words")
+    assert word(parked_job) == (Desired.RUN, False, 2)
 
 
 def test_nothing_follows_a_cancel(running: PreparedCluster) -> None:
@@ -145,11 +145,11 @@ def test_unreadable_desired_state_is_refused(running: PreparedCluster, command: 
 def test_missing_leader_is_reported(running: PreparedCluster) -> None:
     assert "no node leads" in run_command(running, "stop", "words").stderr
 
-    async def led() -> None:
+    async def restart_with_leader() -> None:
         async with running.elect_leader():
             assert (await asyncio.to_thread(run_command, running, "restart", "words")).stderr == ""
 
-    asyncio.run(led())
+    asyncio.run(restart_with_leader())
 
 
 @pytest.mark.parametrize(
@@ -195,22 +195,22 @@ def test_concurrent_commands_are_both_written(running: PreparedCluster) -> None:
     assert word(running) == (Desired.RUN, False, 3)
 
 
-def test_trust_of_a_checkpoint_needs_a_reason_and_damage(parked: PreparedCluster) -> None:
+def test_trust_of_a_checkpoint_needs_a_reason_and_damage(parked_job: PreparedCluster) -> None:
     for options in (["--trust-checkpoint"], ["--reason", "looked"], ["--trust-checkpoint", "--reason", " "]):
-        answer = run_command(parked, "resume", "words", *options)
+        answer = run_command(parked_job, "resume", "words", *options)
         assert answer.returncode == 2
         assert "--trust-checkpoint and --reason belong together" in answer.stderr
-    answer = run_command(parked, "resume", "words", "--trust-checkpoint", "--reason", "looked")
+    answer = run_command(parked_job, "resume", "words", "--trust-checkpoint", "--reason", "looked")
     assert "is not parked because of a damaged checkpoint (PARKED: offsets are out of range)" in error_message(answer)
-    assert word(parked) == (Desired.RUN, False, 0)
+    assert word(parked_job) == (Desired.RUN, False, 0)
 
 
-def test_trusted_checkpoint_is_recorded_and_shown(parked: PreparedCluster) -> None:
+def test_trusted_checkpoint_is_recorded_and_shown(parked_job: PreparedCluster) -> None:
     outcome = Outcome(Ending.CHECKPOINT_DAMAGED, "commits/2 ends after its version", ("a1",))
     report = Report(Attempt(1), NodeId("n1"), 1000.0, outcome=outcome, dead=True)
-    parked.put(parked.paths.job(JobId("j1"), "report"), encode(report))
-    said = run_ok(parked, "resume", "words", "--trust-checkpoint", "--reason", "the backup cut it off")
-    assert "is parked because of 1 finding, which you trust, and starts again" in said
-    assert word(parked) == (Desired.RUN, False, 1)
-    assert "1 finding of the checkpoint, by " in run_ok(parked, "show", "words")
-    assert run_json(parked, "show", "words")["checkpoint_trust"]["reason"] == "the backup cut it off"
+    parked_job.put(parked_job.paths.job(JobId("j1"), "report"), encode(report))
+    said = run_ok(parked_job, "resume", "words", "--trust-checkpoint", "--reason", "the backup cut it off")
+    assert "is parked_job because of 1 finding, which you trust, and starts again" in said
+    assert word(parked_job) == (Desired.RUN, False, 1)
+    assert "1 finding of the checkpoint, by " in run_ok(parked_job, "show", "words")
+    assert run_json(parked_job, "show", "words")["checkpoint_trust"]["reason"] == "the backup cut it off"

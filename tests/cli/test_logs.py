@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -54,14 +55,15 @@ def place(cluster: PreparedCluster, tmp_path: Path) -> Place:
 class Lines:
     """Output of a command, read by a thread, so that a missing line cannot block the test."""
 
-    def __init__(self, stream: object) -> None:
+    def __init__(self, stream: IO[str] | None) -> None:
+        assert stream is not None
         self._stream = stream
         self._text = ""
         self._news = threading.Condition()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        for line in self._stream:  # type: ignore[attr-defined]
+        for line in self._stream:
             with self._news:
                 self._text += line
                 self._news.notify_all()

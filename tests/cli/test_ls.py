@@ -243,11 +243,11 @@ def test_missing_leader_is_mentioned(cluster: PreparedCluster) -> None:
     assert "no node leads" in run_command(cluster, "ls").stderr
     assert "no node leads" in run_ok(cluster, "show", "j1")
 
-    async def led() -> None:
+    async def list_with_leader() -> None:
         async with cluster.elect_leader():
             assert (await asyncio.to_thread(run_command, cluster, "ls")).stderr == ""
 
-    asyncio.run(led())
+    asyncio.run(list_with_leader())
 
 
 def test_missing_cluster_is_one_sentence(cluster: PreparedCluster) -> None:

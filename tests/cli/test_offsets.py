@@ -1,4 +1,4 @@
-"""A job that the offset guard has parked: what `show` tells, and what `resume --offsets` makes of a choice."""
+"""Job that the offset check has parked: the output of `show`, and the choices of `resume --offsets`."""
 
 import io
 import json
@@ -74,7 +74,7 @@ def test_show_prints_offset_table_and_choices(cluster: PreparedCluster, place: P
 def test_numbers_are_never_cut_on_narrow_terminals(columns: int) -> None:
     large = replace(LOST, saved=1742050, earliest=1742073, latest=1742090, mends=1742073)
     screen = Console(width=columns, file=io.StringIO())
-    print_lost(screen, SimpleNamespace(id="j1"), ParkFindings(1.0, (SourceFindings("/c", 0, (large,)),)), 100.0)  # type: ignore[arg-type]
+    print_lost(screen, SimpleNamespace(id="j1"), ParkFindings(1.0, (SourceFindings("/c", 0, (large,)),)), 100.0)  # type: ignore[arg-type]  # only the id is used
     assert isinstance(screen.file, io.StringIO)
     said = " ".join(screen.file.getvalue().split())
     for number in ("1742050", "1742073", "1742090", "23", "skips 17", "out of range"):

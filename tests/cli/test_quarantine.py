@@ -1,9 +1,10 @@
-"""Quarantine: what is in it, and the two ways out."""
+"""`holdfast quarantine`: list, show, release and discard jobs."""
 
 import asyncio
 import os
 import pty
 import subprocess
+from collections.abc import Awaitable
 
 import pytest
 
@@ -25,7 +26,7 @@ REASON = "its report cannot be read: report holds 5 bytes that are not a record"
 
 @pytest.fixture
 def aside(cluster: PreparedCluster) -> PreparedCluster:
-    """One job in quarantine, whose report could not be read and has been mended; and one that has nothing to do with it."""
+    """Cluster with one job in quarantine, whose unreadable report has been repaired, and one healthy job."""
     cluster.submit("j1", name="words")
     cluster.write_state("j1", Phase.QUARANTINED, REASON)
     cluster.write_quarantine("j1", REASON, part="report", original=b"\x00\x1b[2J!")
@@ -33,7 +34,7 @@ def aside(cluster: PreparedCluster) -> PreparedCluster:
     return cluster
 
 
-def wanted(cluster: PreparedCluster) -> Desired:
+def desired_state(cluster: PreparedCluster) -> Desired:
     data = cluster.get(cluster.paths.job(JobId("j1"), "desired"))
     assert data is not None
     return decode(DesiredRecord, data, where="desired").desired
@@ -74,7 +75,7 @@ def test_unreadable_quarantine_record_is_listed(aside: PreparedCluster) -> None:
 def test_release_writes_desired_state_again(aside: PreparedCluster) -> None:
     assert "is released" in run_ok(aside, "quarantine", "release", "words")
     assert not is_aside(aside)
-    assert wanted(aside) is Desired.RUN
+    assert desired_state(aside) is Desired.RUN
     assert "is not in quarantine" in error_message(run_command(aside, "quarantine", "release", "words"))
 
 
@@ -100,7 +101,7 @@ def test_unreadable_desired_state_is_released_only_with_force(aside: PreparedClu
     aside.put(aside.paths.job(JobId("j1"), "desired"), b"\x00")
     assert "'release --force'" in error_message(run_command(aside, "quarantine", "release", "j1"))
     run_ok(aside, "quarantine", "release", "j1", "--force")
-    assert wanted(aside) is Desired.RUN
+    assert desired_state(aside) is Desired.RUN
 
 
 def test_cancelled_job_is_not_released(aside: PreparedCluster) -> None:
@@ -195,9 +196,9 @@ def test_discard_on_a_terminal_asks_first(aside: PreparedCluster, typed: str, le
 
 def test_concurrent_release_and_discard_have_one_winner(aside: PreparedCluster) -> None:
     async def both(client: Client) -> list[HoldfastError | None]:
-        async def attempt(decision: object) -> HoldfastError | None:
+        async def attempt(decision: Awaitable[object]) -> HoldfastError | None:
             try:
-                await decision  # type: ignore[misc]
+                await decision
             except HoldfastError as error:
                 return error
             return None
@@ -214,7 +215,7 @@ def test_concurrent_release_and_discard_have_one_winner(aside: PreparedCluster) 
 
 
 def test_lease_that_appears_before_the_commit_prevents_discard(aside: PreparedCluster) -> None:
-    """The transaction itself fails on what it has not seen."""
+    """The transaction fails because of a lease that the reads before it did not see."""
 
     async def race(client: Client) -> None:
         class Late:
@@ -225,10 +226,10 @@ def test_lease_that_appears_before_the_commit_prevents_discard(aside: PreparedCl
 
             async def commit(self, operations: object) -> object:
                 await client.commit([Create(aside.paths.job(JobId("j1"), "lease"), ephemeral=True)])
-                return await client.commit(operations)  # type: ignore[arg-type]
+                return await client.commit(operations)  # type: ignore[arg-type]  # forwarded unchanged
 
         with pytest.raises(Refused, match="is running"):
-            await discard_job(Late(), aside.paths, JobId("j1"))  # type: ignore[arg-type]
+            await discard_job(Late(), aside.paths, JobId("j1"))  # type: ignore[arg-type]  # stands for a client
         assert await client.exists(aside.paths.job(JobId("j1"), "spec")) is not None
 
     aside.run(race)

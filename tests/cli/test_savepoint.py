@@ -1,4 +1,4 @@
-"""Savepoints from the command line, of checkpoints that were laid out by hand."""
+"""`holdfast savepoint`, with hand-made checkpoints."""
 
 import json
 from pathlib import Path
@@ -23,9 +23,9 @@ def write_checkpoint(cluster: PreparedCluster, job: str, batches: int = 3) -> Pa
 
 
 @pytest.fixture
-def stopped(cluster: PreparedCluster) -> PreparedCluster:
+def stopped_job(cluster: PreparedCluster) -> PreparedCluster:
     cluster.submit("j1", name="words")
-    cluster.write_state("j1", Phase.PARKED, "a user stopped the job", attempt=2)
+    cluster.write_state("j1", Phase.PARKED, "a user stopped_job the job", attempt=2)
     write_checkpoint(cluster, "j1")
     return cluster
 
@@ -37,53 +37,53 @@ def script(tmp_path: Path) -> Path:
     return file
 
 
-def test_savepoint_is_made_listed_restored_and_removed(stopped: PreparedCluster, script: Path) -> None:
-    said = run_ok(stopped, "savepoint", "words")
+def test_savepoint_is_made_listed_restored_and_removed(stopped_job: PreparedCluster, script: Path) -> None:
+    said = run_ok(stopped_job, "savepoint", "words")
     id = said.partition(":")[0]
     assert "query-1 up to batch 2; 7 files" in said and "the job was not running" in said
-    assert id in run_ok(stopped, "savepoint", "ls")
-    listed = json.loads(run_ok(stopped, "savepoint", "ls", "words", "--json"))
+    assert id in run_ok(stopped_job, "savepoint", "ls")
+    listed = json.loads(run_ok(stopped_job, "savepoint", "ls", "words", "--json"))
     assert [(each["id"], each["batches"]) for each in listed] == [(id, {"query-1/": 2})]
-    job = run_json(stopped, "submit", str(script), "--name", "again", "--restore", id)
-    restored = stopped.storage / "checkpoints" / job["id"] / "query-1"
+    job = run_json(stopped_job, "submit", str(script), "--name", "again", "--restore", id)
+    restored = stopped_job.storage / "checkpoints" / job["id"] / "query-1"
     assert (restored / "offsets" / "2").read_text() == "v1\n2"
-    assert run_json(stopped, "show", "again")["spec"]["ancestors"] == ["j1"]
-    assert "removed savepoint" in run_ok(stopped, "savepoint", "rm", id)
-    assert "no savepoints" in run_ok(stopped, "savepoint", "ls")
+    assert run_json(stopped_job, "show", "again")["spec"]["ancestors"] == ["j1"]
+    assert "removed savepoint" in run_ok(stopped_job, "savepoint", "rm", id)
+    assert "no savepoints" in run_ok(stopped_job, "savepoint", "ls")
 
 
-def test_keep_removes_older_savepoints(stopped: PreparedCluster) -> None:
-    ids = [run_json(stopped, "savepoint", "words")["id"] for _ in range(2)]
-    newest = run_json(stopped, "savepoint", "words", "--keep", "2")["id"]
-    assert [each["id"] for each in json.loads(run_ok(stopped, "savepoint", "ls", "--json"))] == [ids[1], newest]
+def test_keep_removes_older_savepoints(stopped_job: PreparedCluster) -> None:
+    ids = [run_json(stopped_job, "savepoint", "words")["id"] for _ in range(2)]
+    newest = run_json(stopped_job, "savepoint", "words", "--keep", "2")["id"]
+    assert [each["id"] for each in json.loads(run_ok(stopped_job, "savepoint", "ls", "--json"))] == [ids[1], newest]
 
 
-def test_new_job_restores_checkpoint_of_stopped_job(stopped: PreparedCluster, script: Path) -> None:
-    done = run_command(stopped, "submit", str(script), "--name", "again", "--restore", "words")
+def test_new_job_restores_checkpoint_of_stopped_job(stopped_job: PreparedCluster, script: Path) -> None:
+    done = run_command(stopped_job, "submit", str(script), "--name", "again", "--restore", "words")
     assert done.returncode == 0, done.stderr
     assert "the new job continues from words (j1): query-1 after batch 2" in done.stderr
 
 
-def test_restore_from_running_job_is_refused(stopped: PreparedCluster, script: Path) -> None:
-    stopped.write_state("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
-    stopped.write_lease("j1", attempt=2)
-    sentence = error_message(run_command(stopped, "submit", str(script), "--name", "again", "--restore", "words"))
+def test_restore_from_running_job_is_refused(stopped_job: PreparedCluster, script: Path) -> None:
+    stopped_job.write_state("j1", Phase.RUNNING, "attempt 2 runs on n1", attempt=2, node="n1")
+    stopped_job.write_lease("j1", attempt=2)
+    sentence = error_message(run_command(stopped_job, "submit", str(script), "--name", "again", "--restore", "words"))
     assert "words (j1) is running, so its checkpoint cannot be restored" in sentence and "--instead-of j1" in sentence
-    assert "the job was not paused" in run_ok(stopped, "savepoint", "words")
+    assert "the job was not paused" in run_ok(stopped_job, "savepoint", "words")
 
 
-def test_refused_submission_removes_its_checkpoint_copy(stopped: PreparedCluster, script: Path) -> None:
-    done = run_command(stopped, "submit", str(script), "--name", "words", "--restore", "words")
+def test_refused_submission_removes_its_checkpoint_copy(stopped_job: PreparedCluster, script: Path) -> None:
+    done = run_command(stopped_job, "submit", str(script), "--name", "words", "--restore", "words")
     assert done.returncode == 1
     assert "the name 'words' belongs to job j1" in done.stderr
-    assert [path.name for path in (stopped.storage / "checkpoints").iterdir()] == ["j1"]
+    assert [path.name for path in (stopped_job.storage / "checkpoints").iterdir()] == ["j1"]
 
 
-def test_repeated_request_copies_nothing(stopped: PreparedCluster, script: Path) -> None:
+def test_repeated_request_copies_nothing(stopped_job: PreparedCluster, script: Path) -> None:
     words = ["submit", str(script), "--name", "again", "--restore", "words", "--request-id", "r7"]
-    first, second = run_json(stopped, *words), run_json(stopped, *words)
+    first, second = run_json(stopped_job, *words), run_json(stopped_job, *words)
     assert first["id"] == second["id"]
-    assert len(list((stopped.storage / "checkpoints").iterdir())) == 2
+    assert len(list((stopped_job.storage / "checkpoints").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_repeated_request_copies_nothing(stopped: PreparedCluster, script: Path)
         (["submit", "SCRIPT", "--instead-of", "nobody"], "there is no job 'nobody'"),
     ],
 )
-def test_bad_input_is_a_sentence(stopped: PreparedCluster, script: Path, words: list[str], sentence: str) -> None:
-    assert sentence in error_message(run_command(stopped, *[str(script) if word == "SCRIPT" else word for word in words]))
+def test_bad_input_is_a_sentence(stopped_job: PreparedCluster, script: Path, words: list[str], sentence: str) -> None:
+    assert sentence in error_message(run_command(stopped_job, *[str(script) if word == "SCRIPT" else word for word in words]))
 
 
 def test_savepoint_of_job_without_batches_is_refused(cluster: PreparedCluster) -> None:

@@ -1,4 +1,4 @@
-"""Finding a job by what people call it, and the first line that answers why it does not run."""
+"""`holdfast show`: finds a job by name, id or prefix, and says in the first line why the job does not run."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Submitting: what is refused before anything is sent, and what becomes of the rest."""
+"""`holdfast submit`: requests that are refused before anything is sent, and the records of accepted ones."""
 
 import hashlib
 import json

@@ -33,7 +33,7 @@ def script(tmp_path: Path) -> Path:
     return file
 
 
-def wanted(cluster: PreparedCluster) -> DesiredRecord:
+def desired_record(cluster: PreparedCluster) -> DesiredRecord:
     data = cluster.get(cluster.paths.job(JOB, "desired"))
     assert data is not None
     return decode(DesiredRecord, data, where="desired")
@@ -48,7 +48,7 @@ def version(cluster: PreparedCluster, number: int) -> Spec:
 def test_omitted_options_keep_their_values(running: PreparedCluster, script: Path) -> None:
     said = run_ok(running, "upgrade", "words", str(script))
     assert "words (j1) is running on n1 and stops after its current batch; then version 2 continues from there" in said
-    assert wanted(running) == DesiredRecord(Desired.RUN, version=2)
+    assert desired_record(running) == DesiredRecord(Desired.RUN, version=2)
     first, second = version(running, 1), version(running, 2)
     assert (running.storage / "blobs" / second.blob).read_bytes() == script.read_bytes()
     assert replace(second, script=first.script, blob=first.blob, by=first.by) == first
@@ -70,7 +70,7 @@ def test_given_options_replace_values(running: PreparedCluster, script: Path) ->
     run_ok(running, "upgrade", "words", str(script), *words)
     second = version(running, 2)
     assert (second.restart, second.conf, second.arguments) == ("never", (("spark.x", "1"),), ("--input", "elsewhere"))
-    assert wanted(running) == DesiredRecord(Desired.RUN, version=2, trial_s=90.0)
+    assert desired_record(running) == DesiredRecord(Desired.RUN, version=2, trial_s=90.0)
 
 
 def test_identical_upgrade_creates_no_version(running: PreparedCluster, script: Path) -> None:
@@ -83,13 +83,13 @@ def test_json_is_the_job_as_listed(running: PreparedCluster, script: Path) -> No
     job = json.loads(run_ok(running, "upgrade", "words", str(script), "--json"))
     assert [job] == json.loads(run_ok(running, "ls", "--json"))
     assert (job["id"], job["phase"], job["desired"]) == ("j1", "RUNNING", "run")
-    assert wanted(running).version == 2
+    assert desired_record(running).version == 2
 
 
 def test_stopped_job_uses_the_new_version_when_resumed(running: PreparedCluster, script: Path) -> None:
     run_ok(running, "stop", "words")
     assert "is stopped; 'holdfast resume words' starts version 2" in run_ok(running, "upgrade", "words", str(script), "--wait")
-    assert wanted(running) == DesiredRecord(Desired.STOP, version=2)
+    assert desired_record(running) == DesiredRecord(Desired.STOP, version=2)
 
 
 def test_show_lists_versions_and_their_submitters(running: PreparedCluster, script: Path) -> None:
@@ -117,7 +117,7 @@ def test_bad_input_is_a_sentence_and_nothing_is_written(
     assert sentence in error_message(
         run_command(running, "upgrade", *[str(script) if word == "SCRIPT" else word for word in words])
     )
-    assert wanted(running) == DesiredRecord(Desired.RUN)
+    assert desired_record(running) == DesiredRecord(Desired.RUN)
 
 
 def test_ended_job_is_not_upgraded(running: PreparedCluster, script: Path) -> None:

@@ -1,4 +1,4 @@
-"""ZooKeeper is away, or goes away: one sentence, and soon."""
+"""Commands while ZooKeeper is unreachable, or becomes unreachable: they fail soon, with one sentence."""
 
 import re
 import socket
@@ -34,7 +34,7 @@ COMMANDS = [
     ["submit", __file__],
 ]
 SOON_S = 40.0
-"""Four seconds, and what a busy machine adds. An outage in the middle is waited out for a minute and longer."""
+"""Four seconds, and a reserve for a busy machine. An outage during a command is tolerated for a minute or longer."""
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_wait_survives_an_outage(cluster: PreparedCluster, proxy: TcpProxy) -> N
 
 @pytest.mark.real
 def test_lost_reply_to_a_submission_is_resolved(cluster: PreparedCluster, proxy: TcpProxy, tmp_path: Path) -> None:
-    """The transaction arrives, its reply does not: the same request finds the job that it made."""
+    """The transaction is committed and its reply is lost. The same request id finds the job."""
     script = tmp_path / "words.py"
     script.write_text("pass\n")
     with start_command(through(cluster, proxy), "submit", str(script), "--request-id", "r1") as process:

@@ -127,7 +127,7 @@ def test_wait_returns_job_once_the_condition_holds(api: Cluster, running: Prepar
     assert api.wait("words", until="first_batch").progress.batch_id == 7
     assert api.wait("words", until="running", timeout_s=5).attempt == 2
     with pytest.raises(Refused, match="cannot wait until"):
-        api.wait("words", until="done")  # type: ignore[arg-type]
+        api.wait("words", until="done")  # type: ignore[arg-type]  # invalid on purpose
 
 
 def test_wait_reports_changes_and_times_out(cluster: PreparedCluster) -> None:
@@ -176,7 +176,7 @@ def test_closing_a_followed_log_stops_its_thread(api: Cluster, running: Prepared
         running.add_node("n1", address=address)
         output = api.log_output("words", follow=True)
         assert next(output).data == b"one\n"
-        output.close()  # type: ignore[attr-defined]
+        output.close()  # type: ignore[attr-defined]  # the iterator is a generator
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-client")]
 
 

@@ -1,4 +1,4 @@
-"""`resume --trust-checkpoint`: what is written, what is refused, and what old records mean."""
+"""`resume --trust-checkpoint`: written records, refusals, and records of earlier releases."""
 
 import asyncio
 import json

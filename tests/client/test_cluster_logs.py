@@ -31,7 +31,7 @@ def target(cluster: PreparedCluster, *, ensemble: ConnectionSettings | None = No
     return Target(ensemble or here, "default", (), directory)
 
 
-def copied(target: Target, directory: Path) -> tuple[dict[str, str], list[str]]:
+def copy_logs(target: Target, directory: Path) -> tuple[dict[str, str], list[str]]:
     """Return the copies by name, and the notes."""
     directory.mkdir()
     copies = LogCopies(directory, lambda name: None)
@@ -69,7 +69,7 @@ def test_events_and_logs_are_copied_from_zookeeper_and_nodes(cluster: PreparedCl
     with serve_logs(first, SECRET) as here, serve_logs(second, SECRET) as there:
         cluster.add_node("n1", address=here)
         cluster.add_node("n2", address=there)
-        files, notes = copied(target(cluster), tmp_path / "copies")
+        files, notes = copy_logs(target(cluster), tmp_path / "copies")
     assert notes == []
     assert list(files) == [EVENTS, "job clicks, attempt 2", "job clicks, attempt 1"]
     assert files["job clicks, attempt 1"] == "one\n"
@@ -79,12 +79,12 @@ def test_events_and_logs_are_copied_from_zookeeper_and_nodes(cluster: PreparedCl
 
 
 def test_missing_nodes_are_asked_once_and_noted(cluster: PreparedCluster, tmp_path: Path) -> None:
-    """One is not registered, another is and does not answer."""
+    """One node is not registered. Another one is registered and does not answer."""
     for number in range(1, 6):
         cluster.submit(f"j{number}", name=f"job{number}")
         put(cluster, f"j{number}", event(1, Phase.RUNNING, node="gone" if number == 1 else "deaf"))
     cluster.add_node("deaf", address="http://127.0.0.1:1")
-    files, notes = copied(target(cluster), tmp_path / "copies")
+    files, notes = copy_logs(target(cluster), tmp_path / "copies")
     assert list(files) == [EVENTS]
     named = [f"job job{number}, attempt 1" for number in (2, 3, 4)]
     assert notes == [
@@ -103,7 +103,7 @@ def test_jobs_with_equal_names_are_distinguished(cluster: PreparedCluster, tmp_p
         attempts.write(job, 1, job.encode())
     with serve_logs(attempts, SECRET) as address:
         cluster.add_node("n1", address=address)
-        files, _ = copied(target(cluster), tmp_path / "copies")
+        files, _ = copy_logs(target(cluster), tmp_path / "copies")
     assert files["job clicks (j1), attempt 1"] == "j1"
     assert files["job clicks (j2), attempt 1"] == "j2"
 
@@ -145,7 +145,7 @@ def test_local_cluster_yields_each_event_once_and_all_local_logs(cluster: Prepar
     local_cluster(tmp_path / "c")
     cluster.submit("j1", name="clicks")
     put(cluster, "j1", event(2, Phase.BACKOFF), event(3, Phase.RUNNING), event(4, Phase.FINISHED))
-    files, notes = copied(target(cluster, directory=tmp_path / "c"), tmp_path / "copies")
+    files, notes = copy_logs(target(cluster, directory=tmp_path / "c"), tmp_path / "copies")
     assert notes == []
     assert list(files) == [
         EVENTS,
@@ -160,7 +160,7 @@ def test_local_cluster_yields_each_event_once_and_all_local_logs(cluster: Prepar
 
 def test_logs_of_stopped_local_cluster_are_copied(cluster: PreparedCluster, tmp_path: Path) -> None:
     local_cluster(tmp_path / "c")
-    files, notes = copied(target(cluster, ensemble=NOBODY, directory=tmp_path / "c"), tmp_path / "copies")
+    files, notes = copy_logs(target(cluster, ensemble=NOBODY, directory=tmp_path / "c"), tmp_path / "copies")
     assert "job j1, attempt 1" in files
     assert len(changes(files[EVENTS])) == 3
     (note,) = notes
@@ -169,7 +169,7 @@ def test_logs_of_stopped_local_cluster_are_copied(cluster: PreparedCluster, tmp_
 
 def test_cluster_without_readable_logs_is_refused(cluster: PreparedCluster, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"ZooKeeper at 127\.0\.0\.1:1 does not answer"):
-        copied(target(cluster, ensemble=NOBODY), tmp_path / "a")
+        copy_logs(target(cluster, ensemble=NOBODY), tmp_path / "a")
     cluster.remove(cluster.paths.secret)
     with pytest.raises(Refused, match="no node has ever joined this cluster"):
-        copied(target(cluster), tmp_path / "b")
+        copy_logs(target(cluster), tmp_path / "b")

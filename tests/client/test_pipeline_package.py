@@ -16,7 +16,7 @@ GOOD = "name: words\nlibraries:\n  - glob:\n      include: flows/**\n  - glob: {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A specification with three files that it names, and two that it does not."""
+    """Specification of a pipeline, with three files that it names and two files that it does not name."""
     (tmp_path / "flows" / "deep").mkdir(parents=True)
     (tmp_path / "flows" / "one.py").write_text("X = 1\n")
     (tmp_path / "flows" / "deep" / "two.sql").write_text("CREATE STREAMING TABLE two")
@@ -32,7 +32,7 @@ def read(file: Path) -> PipelinePackage:
     return read_pipeline(file, lambda path, what: None)
 
 
-def proposed(file: Path, *arguments: str, name: str | None = None) -> str:
+def request_name(file: Path, *arguments: str, name: str | None = None) -> str:
     proposal = check_request(file, name=name, restart_strategy="never", slots=1, arguments=arguments, conf={}, py_files=())
     assert proposal.script == file and zipfile.is_zipfile(proposal.code)
     return proposal.name
@@ -57,10 +57,10 @@ def test_package_bytes_do_not_depend_on_file_times(file: Path) -> None:
 
 
 def test_default_name_is_the_name_of_the_pipeline(file: Path) -> None:
-    assert proposed(file) == "words"
-    assert proposed(file, name="w") == "w"
+    assert request_name(file) == "words"
+    assert request_name(file, name="w") == "w"
     file.write_text(GOOD.replace("words", "my wörds"))
-    assert proposed(file) == "my-w-rds"
+    assert request_name(file) == "my-w-rds"
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_link_out_of_the_directory_is_refused(file: Path, tmp_path_factory: pyte
 
 def test_arguments_and_invalid_python_are_refused(file: Path) -> None:
     with pytest.raises(Refused, match="takes no arguments"):
-        proposed(file, "--full-refresh-all")
+        request_name(file, "--full-refresh-all")
     (file.parent / "flows" / "one.py").write_text("x = (\n")
     with pytest.raises(Refused, match="is not Python, line 1"):
-        proposed(file)
+        request_name(file)
     with pytest.raises(Refused, match="there is no file"):
-        proposed(file.with_name("none.yml"))
+        request_name(file.with_name("none.yml"))
 
 
 @pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "a/../../evil.py"])

@@ -34,15 +34,15 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
 @pytest.fixture
 def stranger(up: RunningCluster) -> Iterator[KazooClient]:
     """ZooKeeper client without a password."""
-    yield from started(KazooClient(up.description()["connect"], timeout=20))
+    yield from run_client(KazooClient(up.description()["connect"], timeout=20))
 
 
 @pytest.fixture
 def owner(up: RunningCluster) -> Iterator[KazooClient]:
-    yield from started(up.zookeeper_client())
+    yield from run_client(up.zookeeper_client())
 
 
-def started(client: KazooClient) -> Iterator[KazooClient]:
+def run_client(client: KazooClient) -> Iterator[KazooClient]:
     client.start(20)
     yield client
     client.stop()
@@ -72,10 +72,10 @@ def test_client_without_the_password_reads_and_changes_nothing(
     assert {"/holdfast/default/secret", "/holdfast/default/nodes/n1", "/holdfast/default/epoch"} <= set(found)
     for path in found:
         calls: list[Callable[[], object]] = [
-            lambda path=path: stranger.get(path),  # type: ignore[misc]
-            lambda path=path: stranger.get_children(path),  # type: ignore[misc]
-            lambda path=path: stranger.set(path, b"forged"),  # type: ignore[misc]
-            lambda path=path: stranger.create(f"{path}/forged"),  # type: ignore[misc]
+            lambda path=path: stranger.get(path),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            lambda path=path: stranger.get_children(path),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            lambda path=path: stranger.set(path, b"forged"),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            lambda path=path: stranger.create(f"{path}/forged"),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         ]
         for call in calls:
             with pytest.raises(NoAuthError):

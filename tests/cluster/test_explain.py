@@ -27,7 +27,7 @@ while True:
 """
 
 
-class Scene:
+class ExplainScene:
     def __init__(self, up: RunningCluster, jobs: ClusterJobs, directory: Path) -> None:
         self.up = up
         self.jobs = jobs
@@ -54,14 +54,14 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExplainScene]:
     directory = tmp_path_factory.mktemp("explained")
     try:
         with (
             start_cluster(directory / "c", "--nodes", "2", "--zookeepers", "1") as up,
             ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
-            yield Scene(up, jobs, directory)
+            yield ExplainScene(up, jobs, directory)
     finally:
         kill_leftovers(directory)
 
@@ -71,7 +71,7 @@ def signatures(answer: dict[str, Any]) -> set[str]:
     return {one["signature"] for one in answer["diagnoses"]} - {"zk-disk-stall", "gc-pause"}
 
 
-def kill_leader(scene: Scene) -> tuple[str, str]:
+def kill_leader(scene: ExplainScene) -> tuple[str, str]:
     """Kill the leader. Return the old and the new leader."""
     before, epoch = scene.up.leader()
     os.kill(scene.up.node(str(before))["agent_pid"], signal.SIGKILL)
@@ -81,7 +81,7 @@ def kill_leader(scene: Scene) -> tuple[str, str]:
 
 
 def test_explain_finds_a_restart_loop_and_a_leader_change(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: ExplainScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.jobs.wait_for_phase(scene.healthy_job, "RUNNING")
     healthy_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))
@@ -94,9 +94,9 @@ def test_explain_finds_a_restart_loop_and_a_leader_change(
     local_report = scene.answer("--from-cluster", "--dir", str(scene.up.directory))
     assert signatures(local_report) == {"restart-loop", "leadership-moved"}
     diagnoses = {one["signature"]: one for one in local_report["diagnoses"]}
-    assert diagnoses["leadership-moved"]["title"].startswith(f"node {before} led no longer, and node {after} became leader")
+    assert diagnoses["leadership-moved"]["title"].startswith(f"node {before} lost leadership, and node {after} became leader")
     loop = diagnoses["restart-loop"]
-    assert loop["title"] == f"job clicks ({clicks}) restarts again and again"
+    assert loop["title"] == f"job clicks ({clicks}) restarts repeatedly"
     assert 'ValueError: the column "amount" is not there (line 2 of clicks.py)' in loop["explanation"]
     assert loop["evidence"][0]["file"] == "events of the cluster"
     assert local_report["notes"] == []
@@ -112,7 +112,7 @@ def test_explain_finds_a_restart_loop_and_a_leader_change(
     scene.jobs.run_ok("cancel", clicks)
 
 
-def test_ctrl_c_removes_the_copies(scene: Scene) -> None:
+def test_ctrl_c_removes_the_copies(scene: ExplainScene) -> None:
     command = scene.command("--from-cluster", "--dir", str(scene.up.directory))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: list(scene.copies.glob("holdfast-explain-*/*.log")), 60, "logs are being copied")

@@ -28,7 +28,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SLEEPER = "import time\ntime.sleep(3600)\n"
 
 
-class Scene:
+class BrokenJobsScene:
     """Cluster of two nodes with two slots. A healthy job on each leaves no room for a job that needs two slots."""
 
     def __init__(self, up: RunningCluster, jobs: ClusterJobs, observer: ProcessObserver, live: StreamJob) -> None:
@@ -80,7 +80,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokenJobsScene]:
     directory = tmp_path_factory.mktemp("broken")
     try:
         with (
@@ -89,14 +89,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             Feeder(directory / "in") as feeder,
             ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
-            yield Scene(up, jobs, observer, StreamJob(jobs, observer, feeder, "live"))
+            yield BrokenJobsScene(up, jobs, observer, StreamJob(jobs, observer, feeder, "live"))
         assert not kill_leftovers(directory), "down leaves nothing running"
     finally:
         kill_leftovers(directory)
 
 
 @pytest.fixture
-def scene(cluster: Scene) -> Iterator[Scene]:
+def scene(cluster: BrokenJobsScene) -> Iterator[BrokenJobsScene]:
     cluster.wait_for_both_nodes()
     cluster.live.wait_until_healthy()
     yield cluster
@@ -106,7 +106,7 @@ def scene(cluster: Scene) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def operator(cluster: Scene) -> Iterator[KazooClient]:
+def operator(cluster: BrokenJobsScene) -> Iterator[KazooClient]:
     """ZooKeeper client for manipulating znodes behind Holdfast's back."""
     client = cluster.up.zookeeper_client()
     client.start(20)
@@ -118,7 +118,7 @@ def operator(cluster: Scene) -> Iterator[KazooClient]:
 class Backup:
     """Copy of a job's znodes and files, made while it runs and restored after its end."""
 
-    def __init__(self, scene: Scene, operator: KazooClient, job: str) -> None:
+    def __init__(self, scene: BrokenJobsScene, operator: KazooClient, job: str) -> None:
         self._operator = operator
         self._path = f"{ROOT}/jobs/{job}"
         parts = [part for part in operator.get_children(self._path) if part != "lease"]
@@ -147,7 +147,7 @@ class Backup:
 
 @pytest.mark.incident
 def test_restored_records_of_ended_jobs_never_run_and_running_jobs_keep_their_slots(
-    scene: Scene, operator: KazooClient
+    scene: BrokenJobsScene, operator: KazooClient
 ) -> None:
     driver, service = scene.live.attempt().driver, scene.jobs[scene.service]
     replaced, cancelled = scene.sleeper("replaced"), scene.sleeper("cancelled")
@@ -182,7 +182,7 @@ def test_restored_records_of_ended_jobs_never_run_and_running_jobs_keep_their_sl
         scene.jobs.run_ok("cancel", job, "--wait")
 
 
-def test_name_of_a_live_job_cannot_be_used_again(scene: Scene) -> None:
+def test_name_of_a_live_job_cannot_be_used_again(scene: BrokenJobsScene) -> None:
     other = scene.jobs.directory / "other.py"
     other.write_text(SLEEPER)
     message = error_message(scene.jobs.run("submit", str(other), "--name", "live"))
@@ -207,7 +207,9 @@ BROKEN_AT_ONCE = {
 
 
 @pytest.mark.incident
-def test_each_broken_job_ends_with_its_own_reason_and_affects_no_other_job(scene: Scene, operator: KazooClient) -> None:
+def test_each_broken_job_ends_with_its_own_reason_and_affects_no_other_job(
+    scene: BrokenJobsScene, operator: KazooClient
+) -> None:
     driver = scene.live.attempt().driver
     reasons: dict[str, tuple[str, int, str]] = {}
     blobless = scene.sleeper("blobless")
@@ -244,12 +246,12 @@ def test_each_broken_job_ends_with_its_own_reason_and_affects_no_other_job(scene
     scene.jobs.run_ok("cancel", garbled, "--wait")
 
 
-def _view_in_phase(scene: Scene, job: str, phase: str) -> dict[str, Any] | None:
+def _view_in_phase(scene: BrokenJobsScene, job: str, phase: str) -> dict[str, Any] | None:
     view = scene.jobs[job]
     return view if view["phase"] == phase else None
 
 
-def _wordcount(scene: Scene) -> str:
+def _wordcount(scene: BrokenJobsScene) -> str:
     """Submit an example whose output directory already exists."""
     output = scene.jobs.directory / "counts"
     output.mkdir()

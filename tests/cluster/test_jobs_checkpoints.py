@@ -17,7 +17,7 @@ from tests.harness.cluster.streams import Feeder, StreamJob, read_committed_line
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-class Scene:
+class CheckpointScene:
     """Cluster of one node with a job that copies files."""
 
     def __init__(self, up: RunningCluster, jobs: ClusterJobs, feeder: Feeder, stream: StreamJob) -> None:
@@ -51,7 +51,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckpointScene]:
     directory = tmp_path_factory.mktemp("checkpoints")
     try:
         with (
@@ -60,12 +60,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             Feeder(directory / "in") as feeder,
             ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
-            yield Scene(up, jobs, feeder, StreamJob(jobs, observer, feeder, "copying"))
+            yield CheckpointScene(up, jobs, feeder, StreamJob(jobs, observer, feeder, "copying"))
     finally:
         kill_leftovers(directory)
 
 
-def test_job_continues_after_a_torn_offsets_file_without_losing_or_repeating_lines(scene: Scene) -> None:
+def test_job_continues_after_a_torn_offsets_file_without_losing_or_repeating_lines(scene: CheckpointScene) -> None:
     stream = scene.stream
     stream.wait_until_healthy()
     with scene.kill_between_batches():
@@ -87,7 +87,7 @@ def test_job_continues_after_a_torn_offsets_file_without_losing_or_repeating_lin
     stream.check_single_driver()
 
 
-def test_missing_checkpoint_parks_the_job_until_it_is_restored(scene: Scene) -> None:
+def test_missing_checkpoint_parks_the_job_until_it_is_restored(scene: CheckpointScene) -> None:
     stream = scene.stream
     stream.wait_until_healthy()
     moved = scene.checkpoint.with_name("moved")
@@ -111,7 +111,7 @@ def test_missing_checkpoint_parks_the_job_until_it_is_restored(scene: Scene) -> 
     stream.check_single_driver()
 
 
-def park_without_newest_commit(scene: Scene) -> str:
+def park_without_newest_commit(scene: CheckpointScene) -> str:
     """Stop the job, remove its newest commit, and resume it. Return the reason with which it is parked."""
     stream = scene.stream
     stream.wait_until_healthy()
@@ -128,7 +128,7 @@ def park_without_newest_commit(scene: Scene) -> str:
     return str(view["reason"])
 
 
-def test_person_trusts_damage_once_it_was_shown_and_new_damage_parks_the_job_again(scene: Scene) -> None:
+def test_person_trusts_damage_once_it_was_shown_and_new_damage_parks_the_job_again(scene: CheckpointScene) -> None:
     """Spark repeats the batch whose commit is gone, and the file sink skips it, so the trust is justified."""
     stream = scene.stream
     for number in (1, 2):

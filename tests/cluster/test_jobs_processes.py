@@ -18,7 +18,7 @@ from tests.harness.waiting import wait_until
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-class Scene:
+class ProcessesScene:
     """Cluster of two nodes with two streaming jobs: one uses Spark's file sink, the other processes batches in Python."""
 
     def __init__(self, up: RunningCluster, jobs: ClusterJobs, copying: StreamJob, journaling: StreamJob) -> None:
@@ -46,7 +46,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessesScene]:
     directory = tmp_path_factory.mktemp("processes")
     try:
         with (
@@ -56,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
             copying = StreamJob(jobs, observer, feeder, "copying")
-            yield Scene(up, jobs, copying, StreamJob(jobs, observer, feeder, "journaling", journal=True))
+            yield ProcessesScene(up, jobs, copying, StreamJob(jobs, observer, feeder, "journaling", journal=True))
         leftovers = kill_leftovers(directory)
         assert not leftovers, "down leaves no process running"
     finally:
@@ -64,13 +64,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def scene(cluster: Scene) -> Iterator[Scene]:
+def scene(cluster: ProcessesScene) -> Iterator[ProcessesScene]:
     cluster.wait_until_healthy()
     yield cluster
     cluster.check_jobs()
 
 
-def test_drivers_keep_their_pids_while_agents_are_killed_and_replaced(scene: Scene) -> None:
+def test_drivers_keep_their_pids_while_agents_are_killed_and_replaced(scene: ProcessesScene) -> None:
     drivers, restarts = scene.drivers(), [stream.view["restarts"] for stream in scene.streams]
     _, epoch = scene.jobs.leader()
     for id in ("n1", "n2"):
@@ -85,14 +85,14 @@ def test_drivers_keep_their_pids_while_agents_are_killed_and_replaced(scene: Sce
     assert [stream.view["restarts"] for stream in scene.streams] == restarts
 
 
-def _replace_process(scene: Scene, id: str, which: str, number: int) -> None:
+def _replace_process(scene: ProcessesScene, id: str, which: str, number: int) -> None:
     old = scene.up.node(id)[which]
     os.kill(old, number)
     wait_until(lambda: scene.up.node(id)[which] not in (old, None), 30, f"{id} has a new {which}")
     scene.wait_for_both_nodes()
 
 
-def _read_session(scene: Scene, stream: StreamJob, attempt: AttemptProcesses) -> int:
+def _read_session(scene: ProcessesScene, stream: StreamJob, attempt: AttemptProcesses) -> int:
     (file,) = scene.up.directory.glob(f"**/attempts/{stream.id}/{attempt.driver.attempt}/session.json")
     session = session_file.read(file)
     assert session is not None and session.agent_pid == attempt.runner
@@ -101,7 +101,7 @@ def _read_session(scene: Scene, stream: StreamJob, attempt: AttemptProcesses) ->
 
 @pytest.mark.parametrize("victim", ["runner", "watchdog"])
 def test_driver_restarts_after_the_death_of_runner_or_watchdog_before_the_session_expires(
-    scene: Scene, victim: str, report: Callable[[str], None]
+    scene: ProcessesScene, victim: str, report: Callable[[str], None]
 ) -> None:
     stream = scene.copying
     attempt = stream.attempt()
@@ -121,7 +121,7 @@ def test_driver_restarts_after_the_death_of_runner_or_watchdog_before_the_sessio
 
 @pytest.mark.parametrize("watchdog", [False, True], ids=["runner", "runner and watchdog"])
 def test_driver_of_a_paused_runner_ends_before_the_next_one_starts(
-    scene: Scene, watchdog: bool, report: Callable[[str], None]
+    scene: ProcessesScene, watchdog: bool, report: Callable[[str], None]
 ) -> None:
     stream = scene.journaling
     attempt = stream.attempt()
@@ -139,7 +139,7 @@ def test_driver_of_a_paused_runner_ends_before_the_next_one_starts(
 
 
 @pytest.mark.parametrize("victim", ["driver", "java"])
-def test_job_restarts_after_its_driver_or_jvm_is_killed(scene: Scene, victim: str) -> None:
+def test_job_restarts_after_its_driver_or_jvm_is_killed(scene: ProcessesScene, victim: str) -> None:
     stream = scene.copying
     attempt = stream.attempt()
     (scratch,) = scene.up.directory.glob(f"**/attempts/{stream.id}/{attempt.driver.attempt}/tmp")
@@ -158,7 +158,7 @@ def test_job_restarts_after_its_driver_or_jvm_is_killed(scene: Scene, victim: st
     wait_until(lambda: not scratch.exists(), 30, "the scratch directory of the killed driver is removed")
 
 
-def test_stopped_job_ends_at_a_batch_boundary_and_resumes_there(scene: Scene) -> None:
+def test_stopped_job_ends_at_a_batch_boundary_and_resumes_there(scene: ProcessesScene) -> None:
     stream = scene.journaling
     old = stream.attempt().driver
     poll_until(lambda: not stream.read_journal()[-1]["end"], 30, "a batch is in progress", interval_s=0.02)
@@ -179,7 +179,7 @@ def test_stopped_job_ends_at_a_batch_boundary_and_resumes_there(scene: Scene) ->
     _check_each_batch_once(stream, {resumed.attempt, restarted.attempt})
 
 
-def _check_batch_boundary(scene: Scene, stream: StreamJob) -> None:
+def _check_batch_boundary(scene: ProcessesScene, stream: StreamJob) -> None:
     assert scene.jobs.batches(stream.id, "offsets")[-1] == scene.jobs.last_batch(stream.id)
 
 
@@ -189,7 +189,7 @@ def _check_each_batch_once(stream: StreamJob, attempts: set[int]) -> None:
     assert batches == list(range(batches[0], batches[0] + len(batches))), batches
 
 
-def test_jobs_continue_from_their_checkpoints_after_down_and_up(scene: Scene) -> None:
+def test_jobs_continue_from_their_checkpoints_after_down_and_up(scene: ProcessesScene) -> None:
     drivers, directory = scene.drivers(), str(scene.up.directory)
     assert holdfast("down", "--dir", directory).returncode == 0
     for stream, driver in zip(scene.streams, drivers, strict=True):
@@ -205,7 +205,7 @@ def test_jobs_continue_from_their_checkpoints_after_down_and_up(scene: Scene) ->
         assert batches[batches.index(before) :] == list(range(before, batches[-1] + 1))
 
 
-def test_cancelled_job_ends_at_once_and_cannot_be_restarted(scene: Scene) -> None:
+def test_cancelled_job_ends_at_once_and_cannot_be_restarted(scene: ProcessesScene) -> None:
     script = scene.jobs.directory / "sleeper.py"
     script.write_text("import time\ntime.sleep(3600)\n")
     id = scene.jobs.submit(script, "sleeper", spark=False)

@@ -29,7 +29,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterJobs]:
         kill_leftovers(directory)
 
 
-def committed(jobs: ClusterJobs, id: str, query: str) -> int:
+def newest_committed_batch(jobs: ClusterJobs, id: str, query: str) -> int:
     """Return the newest committed batch of a named query, or -1."""
     commits = jobs.checkpoint(id) / query / "commits"
     return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1)
@@ -41,7 +41,9 @@ def wait_for_batches(jobs: ClusterJobs, id: str, after: dict[str, int], *, attem
     def done() -> bool:
         view = jobs[id]
         assert view["phase"] not in ("PARKED", "FAILED"), view["reason"]
-        return view["attempt"] == attempt and all(committed(jobs, id, query) > batch for query, batch in after.items())
+        return view["attempt"] == attempt and all(
+            newest_committed_batch(jobs, id, query) > batch for query, batch in after.items()
+        )
 
     poll_until(done, FIRST_BATCH_S, f"attempt {attempt} commits batches after {after}")
 
@@ -52,7 +54,7 @@ def test_global_aggregate_and_limits_continue_after_a_kill(jobs: ClusterJobs) ->
     wait_for_batches(jobs, id, dict.fromkeys(queries, 0), attempt=1)
     os.kill(jobs[id]["driver_pid"], signal.SIGKILL)
     poll_until(lambda: jobs[id]["attempt"] == 2, 60, "a second attempt starts")
-    wait_for_batches(jobs, id, {query: committed(jobs, id, query) for query in queries}, attempt=2)
+    wait_for_batches(jobs, id, {query: newest_committed_batch(jobs, id, query) for query in queries}, attempt=2)
     jobs.run_ok("cancel", id, "--wait")
     partitions = [
         sorted(path.name for path in (jobs.checkpoint(id) / query / "state" / "0").glob("[0-9]*")) for query in queries

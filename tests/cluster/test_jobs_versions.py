@@ -27,7 +27,7 @@ while not pathlib.Path(sys.argv[1]).exists():
 """
 
 
-class Scene:
+class VersionsScene:
     def __init__(self, directory: Path, jobs: ClusterJobs, feeder: Feeder) -> None:
         self.directory = directory
         self.jobs = jobs
@@ -85,7 +85,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersionsScene]:
     directory = tmp_path_factory.mktemp("versions")
     try:
         with (
@@ -93,7 +93,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             Feeder(directory / "in") as feeder,
             ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
-            yield Scene(directory, jobs, feeder)
+            yield VersionsScene(directory, jobs, feeder)
         leftovers = kill_leftovers(directory)
         assert not leftovers, "down leaves no process running"
     finally:
@@ -101,7 +101,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def counting(scene: Scene, request: pytest.FixtureRequest) -> Iterator[str]:
+def counting(scene: VersionsScene, request: pytest.FixtureRequest) -> Iterator[str]:
     """Start a job and yield its name. Cancel all jobs that contain the name afterwards."""
     name = f"c{abs(hash(request.node.name)) % 10**8}"
     scene.submit(name)
@@ -112,7 +112,7 @@ def counting(scene: Scene, request: pytest.FixtureRequest) -> Iterator[str]:
             scene.jobs.run_ok("cancel", id, "--wait")
 
 
-def test_broken_version_is_rolled_back_without_losing_rows(scene: Scene, counting: str) -> None:
+def test_broken_version_is_rolled_back_without_losing_rows(scene: VersionsScene, counting: str) -> None:
     broken = scene.write_version(SCRIPT.read_text().replace("VERSION = 1", "VERSION = 1 / 0"))
     done = scene.jobs.run("upgrade", counting, str(broken), "--wait", timeout_s=FIRST_BATCH_S)
     assert done.returncode == 1
@@ -125,7 +125,7 @@ def test_broken_version_is_rolled_back_without_losing_rows(scene: Scene, countin
     assert {line["version"] for line in scene.read_totals(counting)} == {1}
 
 
-def test_version_without_a_batch_in_time_is_rolled_back(scene: Scene, counting: str) -> None:
+def test_version_without_a_batch_in_time_is_rolled_back(scene: VersionsScene, counting: str) -> None:
     stuck = scene.write_version(SCRIPT.read_text().replace("VERSION = 1", "import time\nVERSION = 9\ntime.sleep(600)"))
     done = scene.jobs.run("upgrade", counting, str(stuck), "--within", "15s", "--wait", timeout_s=FIRST_BATCH_S)
     assert done.returncode == 1
@@ -134,7 +134,7 @@ def test_version_without_a_batch_in_time_is_rolled_back(scene: Scene, counting: 
     scene.wait_for_exact_totals(counting)
 
 
-def test_batch_program_that_runs_longer_than_its_trial_keeps_its_new_version(scene: Scene) -> None:
+def test_batch_program_that_runs_longer_than_its_trial_keeps_its_new_version(scene: VersionsScene) -> None:
     permission = scene.directory / "permission"
     id = scene.jobs.submit(scene.write_version(BATCH_PROGRAM), "batch", str(permission), spark=False)
     scene.jobs.wait_for_phase(id, "RUNNING", timeout_s=FIRST_BATCH_S)
@@ -147,7 +147,7 @@ def test_batch_program_that_runs_longer_than_its_trial_keeps_its_new_version(sce
     assert not [event for event in scene.jobs.events(id) if "rolled back" in event["reason"]]
 
 
-def test_upgrade_continues_without_gaps_or_repeats(scene: Scene, counting: str) -> None:
+def test_upgrade_continues_without_gaps_or_repeats(scene: VersionsScene, counting: str) -> None:
     better = scene.write_version(SCRIPT.read_text().replace("VERSION = 1", "VERSION = 2"))
     scene.jobs.run_ok("upgrade", counting, str(better), "--wait", timeout_s=FIRST_BATCH_S)
     scene.wait_for_batch(counting, matching=lambda line: line["version"] == 2)
@@ -159,7 +159,7 @@ def test_upgrade_continues_without_gaps_or_repeats(scene: Scene, counting: str) 
 
 
 def test_savepoint_of_a_running_job_starts_another_job_with_changed_code(
-    scene: Scene, counting: str, report: Callable[[str], None]
+    scene: VersionsScene, counting: str, report: Callable[[str], None]
 ) -> None:
     before = json.loads(scene.jobs.run_ok("show", counting, "--json"))
     made = json.loads(scene.jobs.run_ok("savepoint", counting, "--json"))
@@ -174,7 +174,7 @@ def test_savepoint_of_a_running_job_starts_another_job_with_changed_code(
     assert made["running"] and scene.jobs[before["id"]]["driver_pid"] == before["driver_pid"]
 
 
-def test_one_command_replaces_a_live_job_and_its_resurrected_copy(scene: Scene, counting: str) -> None:
+def test_one_command_replaces_a_live_job_and_its_resurrected_copy(scene: VersionsScene, counting: str) -> None:
     """Perform the recovery that incident 001 needed."""
     live, resurrected = scene.id_of(counting), scene.submit(f"{counting}-resurrected")
     scene.wait_for_batch(f"{counting}-resurrected")
@@ -186,7 +186,7 @@ def test_one_command_replaces_a_live_job_and_its_resurrected_copy(scene: Scene, 
     scene.check_each_batch_once(counting)
 
 
-def test_new_job_continues_from_a_failed_job(scene: Scene) -> None:
+def test_new_job_continues_from_a_failed_job(scene: VersionsScene) -> None:
     write = "    with open(ctx.args.output"
     text = SCRIPT.read_text().replace(write, f'    assert number < 3, "on purpose"\n{write}')
     failing = scene.submit("failing", "--restart", "never", script=scene.write_version(text))

@@ -1,4 +1,4 @@
-"""A node with a full disk: it says so, it gets no new attempts, and its jobs continue."""
+"""A node with a full disk reports the problem and gets no new attempts, and its jobs continue."""
 
 import contextlib
 import resource

@@ -13,6 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from holdfast.local.process_identity import ProcessIdentity
+from holdfast.zk.embedded.server import ZooKeeperServer
 from tests.harness.cluster.command import RunningCluster, holdfast, start_cluster
 from tests.harness.cluster.nodes import Node, start_node
 from tests.harness.waiting import wait_until
@@ -101,16 +102,16 @@ def test_stopped_node_closes_its_session(
 
 
 def test_session_of_an_agent_stopped_while_zookeeper_hangs_is_closed(
-    tmp_path: Path, connect: str, cluster: str, operator: KazooClient, server: "object"
+    tmp_path: Path, connect: str, cluster: str, operator: KazooClient, server: ZooKeeperServer
 ) -> None:
     with start_node(tmp_path, connect, cluster=cluster) as node:
         agent = wait_until_leading(node).agent_pid()
         assert agent is not None
         old = operator.get_children(f"/holdfast/{cluster}/election")
-        server.pause()  # type: ignore[attr-defined]
+        server.pause()
         os.kill(agent, signal.SIGTERM)
         wait_until(lambda: ProcessIdentity.read(agent) is None, 20, "the agent has ended")
-        server.resume()  # type: ignore[attr-defined]
+        server.resume()
         wait_until(lambda: node.is_leading() and node.agent_pid() != agent, 30, "the next agent leads")
         assert old[0] not in operator.get_children(f"/holdfast/{cluster}/election")
 

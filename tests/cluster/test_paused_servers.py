@@ -22,7 +22,7 @@ PAUSE_S = 2 * SESSION_TIMEOUT_S
 
 
 @dataclass
-class Scene:
+class PausedServersScene:
     """Three ZooKeeper servers and two nodes, with one job on each node."""
 
     servers: PartitionableEnsemble
@@ -53,7 +53,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path) -> Iterator[PausedServersScene]:
     storage = tmp_path / "storage"
     storage.mkdir()
     with contextlib.ExitStack() as stack:
@@ -70,10 +70,12 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         script.write_text(SLEEPER)
         ids = tuple(jobs.submit(script, name, spark=False) for name in ("first", "second"))
         poll_until(lambda: all(jobs[id]["driver_pid"] for id in ids), 60, "both jobs run")
-        yield Scene(servers, tmp_path, jobs, observer, ids)
+        yield PausedServersScene(servers, tmp_path, jobs, observer, ids)
 
 
-def test_drivers_stay_when_all_servers_are_paused_for_two_session_timeouts(scene: Scene, report: Callable[[str], None]) -> None:
+def test_drivers_stay_when_all_servers_are_paused_for_two_session_timeouts(
+    scene: PausedServersScene, report: Callable[[str], None]
+) -> None:
     before = scene.drivers()
     events = [len(scene.jobs.events(id)) for id in scene.job_ids]
     with scene.pause_servers():

@@ -333,7 +333,7 @@ def settings(files: Files, **zookeeper: Any) -> dict[str, dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SecureCluster:
     node: Node
     connect: str
     prefix: str
@@ -352,15 +352,15 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(secure: EmbeddedEnsemble, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(secure: EmbeddedEnsemble, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]:
     """Node under its own chroot. A test that kills the agent waits until a new agent leads."""
     prefix = f"/p{secrets.token_hex(4)}"
     connect = f"{secure.connect_string}{prefix}"
     with start_node(tmp_path_factory.mktemp("node"), connect, cluster="blue", settings=settings(files)) as member:
-        yield Cluster(member, connect, prefix)
+        yield SecureCluster(member, connect, prefix)
 
 
-def test_znodes_of_a_node_belong_to_its_user_only(cluster: Cluster, operator: KazooClient) -> None:
+def test_znodes_of_a_node_belong_to_its_user_only(cluster: SecureCluster, operator: KazooClient) -> None:
     cluster.wait_until_leading()
     paths = list_znodes(operator, cluster.prefix)
     assert {f"{cluster.root}/epoch", f"{cluster.root}/beat", f"{cluster.root}/nodes/n1"} <= set(paths)
@@ -372,7 +372,7 @@ def test_znodes_of_a_node_belong_to_its_user_only(cluster: Cluster, operator: Ka
         assert operator.get_acls(path)[0] == [own, *shared], path
 
 
-def kill_agent(cluster: Cluster) -> None:
+def kill_agent(cluster: SecureCluster) -> None:
     pid = cluster.wait_until_leading().agent_pid()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -382,7 +382,7 @@ def session_closed_events(node: Node, session_id: int) -> list[dict[str, Any]]:
     return [event for event in node.events("session closed") if event["session"] == hex(session_id)]
 
 
-def ephemerals_of(operator: KazooClient, cluster: Cluster, session_id: int) -> list[str]:
+def ephemerals_of(operator: KazooClient, cluster: SecureCluster, session_id: int) -> list[str]:
     paths = []
     for path in list_znodes(operator, cluster.root):
         stat = operator.exists(path)
@@ -391,7 +391,7 @@ def ephemerals_of(operator: KazooClient, cluster: Cluster, session_id: int) -> l
     return paths
 
 
-def test_session_of_a_killed_agent_is_closed_over_tls_before_it_expires(cluster: Cluster, operator: KazooClient) -> None:
+def test_session_of_a_killed_agent_is_closed_over_tls_before_it_expires(cluster: SecureCluster, operator: KazooClient) -> None:
     node = cluster.wait_until_leading()
     dead = cluster.session()["session_id"]
     assert len(ephemerals_of(operator, cluster, dead)) == 2, "its registration and its contender"
@@ -419,7 +419,9 @@ def output_of(answer: "subprocess.CompletedProcess[str]") -> str:
     return answer.stdout + answer.stderr
 
 
-def test_cluster_command_uses_the_tls_settings_in_the_working_directory(cluster: Cluster, secure: EmbeddedEnsemble) -> None:
+def test_cluster_command_uses_the_tls_settings_in_the_working_directory(
+    cluster: SecureCluster, secure: EmbeddedEnsemble
+) -> None:
     cluster.wait_until_leading()
     answer = run_in_directory(cluster.node.directory, "cluster", "--json")
     assert answer.returncode == 0, answer.stderr
@@ -431,7 +433,7 @@ def test_cluster_command_uses_the_tls_settings_in_the_working_directory(cluster:
     ]
 
 
-def test_password_is_read_from_a_file(cluster: Cluster, files: Files, tmp_path: Path) -> None:
+def test_password_is_read_from_a_file(cluster: SecureCluster, files: Files, tmp_path: Path) -> None:
     cluster.wait_until_leading()
     (tmp_path / "password").write_text(f"{PASSWORD}\n")
     with_password_file = settings(files, password="", password_file=str(tmp_path / "password"))
@@ -447,7 +449,9 @@ WRONG_SETTINGS = {
 
 
 @pytest.mark.parametrize("case", WRONG_SETTINGS)
-def test_rejected_client_reports_one_message_without_secrets(cluster: Cluster, files: Files, tmp_path: Path, case: str) -> None:
+def test_rejected_client_reports_one_message_without_secrets(
+    cluster: SecureCluster, files: Files, tmp_path: Path, case: str
+) -> None:
     change, says = WRONG_SETTINGS[case]
     cluster.wait_until_leading()
     write_config(tmp_path, cluster.connect, cluster="blue", node="n1", settings=settings(files, **change))
@@ -459,7 +463,7 @@ def test_rejected_client_reports_one_message_without_secrets(cluster: Cluster, f
     assert "hunter" not in output_of(answer)
 
 
-def test_no_secret_appears_in_logs_files_or_answers(cluster: Cluster, secure: EmbeddedEnsemble) -> None:
+def test_no_secret_appears_in_logs_files_or_answers(cluster: SecureCluster, secure: EmbeddedEnsemble) -> None:
     node = cluster.wait_until_leading()
     sessions = [cluster.session()]
     kill_agent(cluster)

@@ -62,7 +62,7 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-class Scene:
+class StandaloneScene:
     """Cluster of two nodes, a Spark cluster with two Workers, and a streaming job with one executor."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneScene]:
     directory = tmp_path_factory.mktemp("masters")
     try:
         with (
@@ -100,20 +100,20 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             ClusterJobs(directory, directory / "c" / "storage", "--dir", str(up.directory)) as jobs,
         ):
             stream = StreamJob(jobs, observer, feeder, "remote", conf={"spark.master": spark.url, **CONF}, options=NO_RESTARTS)
-            yield Scene(up, spark, jobs, feeder, stream)
+            yield StandaloneScene(up, spark, jobs, feeder, stream)
     finally:
         kill_leftovers(directory)
 
 
 @pytest.fixture(autouse=True)
-def check_stream(scene: Scene) -> Iterator[None]:
+def check_stream(scene: StandaloneScene) -> Iterator[None]:
     scene.stream.wait_until_healthy()
     yield
     scene.stream.check_single_driver()
     scene.stream.check_contiguous_batches()
 
 
-def test_driver_on_a_spark_cluster_survives_the_loss_of_the_leader(scene: Scene) -> None:
+def test_driver_on_a_spark_cluster_survives_the_loss_of_the_leader(scene: StandaloneScene) -> None:
     driver, leader = scene.stream.attempt().driver, scene.leader()
     agent = scene.up.node(leader)["agent_pid"]
     os.kill(agent, signal.SIGKILL)
@@ -123,7 +123,7 @@ def test_driver_on_a_spark_cluster_survives_the_loss_of_the_leader(scene: Scene)
     assert scene.stream.attempt().driver == driver
 
 
-def test_py_files_are_available_on_executors(scene: Scene, tmp_path: Path) -> None:
+def test_py_files_are_available_on_executors(scene: StandaloneScene, tmp_path: Path) -> None:
     script, brought, output = tmp_path / "script.py", tmp_path / "brought.py", tmp_path / "output"
     script.write_text(SCRIPT)
     brought.write_text("WHERE = 'brought along'\n")
@@ -133,7 +133,7 @@ def test_py_files_are_available_on_executors(scene: Scene, tmp_path: Path) -> No
     assert output.read_text() == "brought along"
 
 
-def test_job_continues_after_the_worker_with_its_executor_dies(scene: Scene) -> None:
+def test_job_continues_after_the_worker_with_its_executor_dies(scene: StandaloneScene) -> None:
     driver = scene.stream.attempt().driver
     (victim,) = scene.spark.workers_with_executors()
     scene.spark.kill_worker(victim)
@@ -146,16 +146,16 @@ def test_job_continues_after_the_worker_with_its_executor_dies(scene: Scene) -> 
     scene.spark.start_worker()
 
 
-def test_job_continues_while_the_worker_with_its_executor_is_decommissioned(scene: Scene) -> None:
+def test_job_continues_while_the_worker_with_its_executor_is_decommissioned(scene: StandaloneScene) -> None:
     driver, before = scene.stream.attempt().driver, scene.executors(scene.stream.id)
     (leaving,) = scene.spark.workers_with_executors()
     scene.spark.decommission_worker(leaving)
 
-    def moved() -> bool:
+    def has_moved() -> bool:
         now = scene.executors(scene.stream.id)
         return bool(now["executors_decommissioned"] > before["executors_decommissioned"] and now["executors"] == 1)
 
-    poll_until(moved, FIRST_BATCH_S, "the decommissioned executor is shown, and another one is alive")
+    poll_until(has_moved, FIRST_BATCH_S, "the decommissioned executor is shown, and another one is alive")
     scene.stream.wait_for_batches(2)
     assert scene.stream.attempt().driver == driver
     assert scene.executors(scene.stream.id)["executors_lost"] == before["executors_lost"], "it was not lost"
@@ -164,7 +164,7 @@ def test_job_continues_while_the_worker_with_its_executor_is_decommissioned(scen
     scene.spark.start_worker()
 
 
-def test_executor_that_dynamic_allocation_releases_is_not_lost(scene: Scene, tmp_path: Path) -> None:
+def test_executor_that_dynamic_allocation_releases_is_not_lost(scene: StandaloneScene, tmp_path: Path) -> None:
     script, end = tmp_path / "script.py", tmp_path / "end"
     script.write_text(BURST)
     conf = {"spark.master": scene.spark.url, **CONF, **DYNAMIC_ALLOCATION}
@@ -176,7 +176,7 @@ def test_executor_that_dynamic_allocation_releases_is_not_lost(scene: Scene, tmp
     scene.jobs.wait_for_phase(id, "FINISHED", timeout_s=FIRST_BATCH_S)
 
 
-def test_job_survives_its_master_and_waits_for_one_after_a_restart(scene: Scene) -> None:
+def test_job_survives_its_master_and_waits_for_one_after_a_restart(scene: StandaloneScene) -> None:
     stream, driver = scene.stream, scene.stream.attempt().driver
     scene.spark.kill_master()
     stream.wait_for_batches(2)
@@ -196,7 +196,7 @@ def test_job_survives_its_master_and_waits_for_one_after_a_restart(scene: Scene)
     scene.wait_for_each_row_once()
 
 
-def test_job_unknown_to_a_restarted_master_is_restarted(scene: Scene) -> None:
+def test_job_unknown_to_a_restarted_master_is_restarted(scene: StandaloneScene) -> None:
     """The Workers register with the new Master, which kills the executors of unknown applications."""
     stream, driver = scene.stream, scene.stream.attempt().driver
     scene.spark.kill_master()

@@ -28,7 +28,7 @@ NO_RESTARTS = ("--restart", "never")
 """The first failure that counts against the restart budget ends the job."""
 
 
-class Scene:
+class YarnScene:
     """Two nodes, HDFS, and YARN with one NodeManager. Without a scheme, paths lead to HDFS."""
 
     def __init__(self, directory: Path, hadoop: HadoopCluster, nodes: dict[str, Node], jobs: ClusterJobs) -> None:
@@ -55,7 +55,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnScene]:
     directory = tmp_path_factory.mktemp("yarn")
     try:
         with contextlib.ExitStack() as stack:
@@ -81,15 +81,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             jobs = ClusterJobs(directory, directory, "--connect", connect, "--cluster", "c")
             stack.enter_context(jobs)
             poll_until(lambda: len(jobs.nodes()) == 2 and jobs.leader()[0], START_S, "two nodes, and one of them leads")
-            yield Scene(directory, hadoop, nodes, jobs)
+            yield YarnScene(directory, hadoop, nodes, jobs)
     finally:
         kill_leftovers(directory)
 
 
-class Totals:
+class TotalsJob:
     """Stateful job that counts the lines of a feeder."""
 
-    def __init__(self, scene: Scene, feeder: Feeder, file: Path) -> None:
+    def __init__(self, scene: YarnScene, feeder: Feeder, file: Path) -> None:
         self._file = file
         paths = {
             "input": str(feeder.directory),
@@ -112,10 +112,12 @@ class Totals:
         wait_until(lambda: self.read()["batch"] >= last + count, START_S, f"{count} batches after {last}")
 
 
-def test_job_with_state_survives_leader_and_containers_and_waits_for_a_resource_manager(scene: Scene, tmp_path: Path) -> None:
+def test_job_with_state_survives_leader_and_containers_and_waits_for_a_resource_manager(
+    scene: YarnScene, tmp_path: Path
+) -> None:
     hadoop, jobs = scene.hadoop, scene.jobs
     with Feeder(tmp_path / "in") as feeder:
-        totals = Totals(scene, feeder, tmp_path / "totals.json")
+        totals = TotalsJob(scene, feeder, tmp_path / "totals.json")
         totals.wait_for_batches()
         before = poll_until(lambda: (view := jobs[totals.id])["driver_pid"] and view, 60, "its driver is known")
         application = hadoop.applications()[0]["id"]
@@ -152,7 +154,7 @@ def test_job_with_state_survives_leader_and_containers_and_waits_for_a_resource_
     wait_until(lambda: hadoop.application(application)["state"] == "FINISHED", START_S, "its application has finished")
 
 
-def test_job_in_a_full_queue_waits_with_that_reason_and_uses_up_no_restarts(scene: Scene) -> None:
+def test_job_in_a_full_queue_waits_with_that_reason_and_uses_up_no_restarts(scene: YarnScene) -> None:
     hadoop, jobs = scene.hadoop, scene.jobs
     sleeper = hadoop.submit_sleeper("narrow", 2048)
     id = scene.submit("one_task.py", "waits", queue="narrow")
@@ -170,9 +172,11 @@ def test_job_in_a_full_queue_waits_with_that_reason_and_uses_up_no_restarts(scen
     jobs.wait_for_phase(id, "FINISHED", timeout_s=START_S)
 
 
-def test_application_that_an_administrator_killed_is_a_failure_with_the_reason_of_yarn(scene: Scene, tmp_path: Path) -> None:
+def test_application_that_an_administrator_killed_is_a_failure_with_the_reason_of_yarn(
+    scene: YarnScene, tmp_path: Path
+) -> None:
     with Feeder(tmp_path / "in") as feeder:
-        totals = Totals(scene, feeder, tmp_path / "totals.json")
+        totals = TotalsJob(scene, feeder, tmp_path / "totals.json")
         totals.wait_for_batches(1)
         application = str(poll_until(lambda: scene.show(totals.id)["spark"], 60, "the application is known")["application"])
         scene.hadoop.kill_application(application)
@@ -180,7 +184,7 @@ def test_application_that_an_administrator_killed_is_a_failure_with_the_reason_o
     assert f"YARN ended {application}: it is KILLED" in ended["reason"]
 
 
-def test_job_waits_for_a_resource_manager_without_using_up_restarts(scene: Scene) -> None:
+def test_job_waits_for_a_resource_manager_without_using_up_restarts(scene: YarnScene) -> None:
     hadoop = scene.hadoop
     hadoop.resourcemanager.kill()
     id = scene.submit("one_task.py", "early")

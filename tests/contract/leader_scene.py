@@ -21,7 +21,7 @@ JOB = JobId("j1")
 MARGIN_S = 0.2
 
 
-class SilentLog:
+class ErrorRaisingLog:
     """Log that fails the test on an error."""
 
     def info(self, *_: object, **__: object) -> None: ...
@@ -40,7 +40,7 @@ class LoopClock:
         return 1_800_000_000.0 + self.boottime()
 
 
-class Cluster:
+class ContractCluster:
     """Cluster with one node and one leader, whose passes the test starts. The test also plays the runners."""
 
     def __init__(self, backend: Backend, client: Client, paths: Paths) -> None:
@@ -60,7 +60,7 @@ class Cluster:
             clock=LoopClock(),
             timing=LeaderTiming(MARGIN_S, start_s=60.0),
             contact=contact,
-            log=log or SilentLog(),
+            log=log or ErrorRaisingLog(),
         )
 
     async def run_passes_until_idle(self) -> None:
@@ -84,19 +84,21 @@ class Cluster:
 
 
 def run_scene(
-    backend: Backend, scene: Callable[[Cluster], Awaitable[None]], *, slots: int = 4, ends_attempts: bool = False
+    backend: Backend, scene: Callable[[ContractCluster], Awaitable[None]], *, slots: int = 4, ends_attempts: bool = False
 ) -> None:
     """Run the scene on a new cluster of the backend."""
 
     async def test() -> None:
         client, paths = await connect_to_new_cluster(backend)
         await register_node(client, paths, "n1", slots, ends_attempts=ends_attempts)
-        await scene(Cluster(backend, client, paths))
+        await scene(ContractCluster(backend, client, paths))
 
     backend.run(test())
 
 
-async def start_attempt(cluster: Cluster, attempt: int = 1, *, ready: bool = True, started_at: float = 1.0) -> LeaseHolder:
+async def start_attempt(
+    cluster: ContractCluster, attempt: int = 1, *, ready: bool = True, started_at: float = 1.0
+) -> LeaseHolder:
     """Let the leader assign the attempt and take its lease. Submit the job first if it is the first attempt.
 
     With `ready`, the driver has Spark at the end, so the job is RUNNING.

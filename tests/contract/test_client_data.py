@@ -240,7 +240,7 @@ def test_pipelined_calls_take_effect_in_call_order(backend: Backend) -> None:
         created, first, changed, second = await asyncio.gather(*calls, client.get(root))
         assert isinstance(created, Committed)
         assert isinstance(changed, Committed)
-        assert (first.data, second.data) == (b"1", b"2")  # type: ignore[union-attr]
+        assert (first.data, second.data) == (b"1", b"2")  # type: ignore[union-attr]  # both are reads
 
     backend.run(test())
 

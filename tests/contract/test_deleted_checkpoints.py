@@ -15,7 +15,7 @@ from holdfast.zk.records.submission import set_desired, submit
 from holdfast.zk.session.client import Create, SetData
 from holdfast.zk.session.missing_znode import children_or_empty
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import Cluster, LoopClock, SilentLog, run_scene
+from tests.contract.leader_scene import ContractCluster, ErrorRaisingLog, LoopClock, run_scene
 
 KEEP_S = 1000.0
 
@@ -47,10 +47,10 @@ class LaterClock(LoopClock):
         return super().wall() + self.passed_s
 
 
-class Scene:
+class DeletionScene:
     """Leader that deletes the records of ended jobs at once, and their checkpoints after `KEEP_S`."""
 
-    def __init__(self, cluster: Cluster, checkpoints_s: float | None = KEEP_S) -> None:
+    def __init__(self, cluster: ContractCluster, checkpoints_s: float | None = KEEP_S) -> None:
         self.cluster, self.client, self.paths = cluster, cluster.client, cluster.paths
         self.storage, self.clock = Storage(), LaterClock()
         self._retention = RetentionPolicy(ended_max=0, checkpoints_s=checkpoints_s)
@@ -65,7 +65,7 @@ class Scene:
             self._leadership(),
             clock=self.clock,
             retention=self._retention,
-            log=SilentLog(),
+            log=ErrorRaisingLog(),
             remove=self.storage.remove,
         )
 
@@ -82,7 +82,7 @@ class Scene:
             self.cluster.leader.observer,
             clock=self.clock,
             retention=self._retention,
-            log=SilentLog(),
+            log=ErrorRaisingLog(),
             remove_checkpoint=self.storage.remove,
         )
         collector._records_at = 0.0
@@ -95,12 +95,12 @@ class Scene:
         return sorted(await children_or_empty(self.client, self.paths.tombstones))
 
 
-def run(backend: Backend, test: Callable[[Scene], Awaitable[None]], checkpoints_s: float | None = KEEP_S) -> None:
-    run_scene(backend, lambda cluster: test(Scene(cluster, checkpoints_s)))
+def run(backend: Backend, test: Callable[[DeletionScene], Awaitable[None]], checkpoints_s: float | None = KEEP_S) -> None:
+    run_scene(backend, lambda cluster: test(DeletionScene(cluster, checkpoints_s)))
 
 
 def test_checkpoint_is_deleted_when_the_period_after_the_deletion_of_the_record_is_over(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("early")
         scene.clock.passed_s = 0.9 * KEEP_S
         await scene.end_job("late")
@@ -116,7 +116,7 @@ def test_checkpoint_is_deleted_when_the_period_after_the_deletion_of_the_record_
 def test_job_without_a_tombstone_keeps_its_checkpoint(backend: Backend) -> None:
     """ZooKeeper may have lost the records of running jobs, and another cluster may use the same storage."""
 
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         scene.clock.passed_s = 10 * KEEP_S
         assert not await scene.new_collector().collect()
         assert scene.storage.removed == []
@@ -125,7 +125,7 @@ def test_job_without_a_tombstone_keeps_its_checkpoint(backend: Backend) -> None:
 
 
 def test_no_tombstone_is_written_if_checkpoints_are_kept_forever(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j1")
         assert await scene.tombstones() == []
         assert await scene.client.exists(scene.paths.tombstones) is None
@@ -134,7 +134,7 @@ def test_no_tombstone_is_written_if_checkpoints_are_kept_forever(backend: Backen
 
 
 def test_job_that_exists_again_keeps_its_checkpoint(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         for job in ("restored", "quarantined", "gone"):
             await scene.end_job(job)
         await scene.client.commit([Create(scene.paths.job(JobId("restored")))])
@@ -147,7 +147,7 @@ def test_job_that_exists_again_keeps_its_checkpoint(backend: Backend) -> None:
 
 
 def test_period_starts_again_if_a_restored_job_is_deleted_again(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j1")
         scene.clock.passed_s = 2 * KEEP_S
         collector = scene.new_collector()
@@ -159,7 +159,7 @@ def test_period_starts_again_if_a_restored_job_is_deleted_again(backend: Backend
 
 
 def test_checkpoint_that_must_be_kept_is_tried_once_and_the_next_ones_are_deleted(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("foreign")
         await scene.end_job("j1")
         scene.clock.passed_s = 2 * KEEP_S
@@ -170,7 +170,7 @@ def test_checkpoint_that_must_be_kept_is_tried_once_and_the_next_ones_are_delete
 
 
 def test_tombstones_remain_while_the_storage_cannot_be_reached(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j1")
         scene.clock.passed_s = 2 * KEEP_S
         scene.storage.reachable = False
@@ -187,7 +187,7 @@ def test_tombstones_remain_while_the_storage_cannot_be_reached(backend: Backend)
 def test_checkpoints_that_cannot_be_deleted_do_not_delay_the_others(backend: Backend) -> None:
     """The first deleted come first, so without a rule they would use up every round."""
 
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j0")
         tombstone = (await scene.client.get(scene.paths.tombstone(JobId("j0")))).data
         scene.storage.inaccessible = {"j0", *(f"denied{number}" for number in range(CHECKPOINTS_PER_ROUND_MAX))}
@@ -206,7 +206,7 @@ def test_checkpoints_that_cannot_be_deleted_do_not_delay_the_others(backend: Bac
 
 
 def test_number_of_checkpoints_deleted_in_a_round_is_limited(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j0")
         tombstone = (await scene.client.get(scene.paths.tombstone(JobId("j0")))).data
         for number in range(1, CHECKPOINTS_PER_ROUND_MAX + 3):
@@ -222,7 +222,7 @@ def test_number_of_checkpoints_deleted_in_a_round_is_limited(backend: Backend) -
 
 
 def test_unreadable_tombstone_deletes_nothing_and_obstructs_nothing(backend: Backend) -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j1")
         await scene.end_job("j2")
         stat = (await scene.client.get(scene.paths.tombstone(JobId("j1")))).stat
@@ -237,7 +237,7 @@ def test_unreadable_tombstone_deletes_nothing_and_obstructs_nothing(backend: Bac
 def test_superseded_leader_leaves_no_tombstone(backend: Backend) -> None:
     """The tombstone and the deletion of the record are one transaction, which checks the epoch."""
 
-    async def test(scene: Scene) -> None:
+    async def test(scene: DeletionScene) -> None:
         await scene.end_job("j1")
         await scene.client.commit([SetData(scene.paths.epoch, b"", 0)])
         collector = scene.new_collector()

@@ -16,7 +16,7 @@ from holdfast.runner.lease import LeaseLost, LeaseRefused
 from holdfast.zk.records.submission import set_desired
 from holdfast.zk.session.client import Create, Delete, SetData
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import JOB, MARGIN_S, Cluster, SilentLog, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, MARGIN_S, ContractCluster, ErrorRaisingLog, run_scene, start_attempt
 from tests.contract.new_cluster import register_node
 from tests.harness.promise_stub import PromiseStub
 
@@ -64,12 +64,12 @@ class RecordedAttempts:
         self.open.remove(attempt_id)
 
 
-class TolerantLog(SilentLog):
+class TolerantLog(ErrorRaisingLog):
     def error(self, event: str, **context: object) -> None: ...
 
 
 def make_executor(
-    cluster: Cluster, attempts: RecordedAttempts, promises: PromiseStub | None = None, *, node: NodeId = N1
+    cluster: ContractCluster, attempts: RecordedAttempts, promises: PromiseStub | None = None, *, node: NodeId = N1
 ) -> OrderExecutor:
     return OrderExecutor(
         cluster.paths,
@@ -82,7 +82,7 @@ def make_executor(
     )
 
 
-async def lose_lease(cluster: Cluster) -> None:
+async def lose_lease(cluster: ContractCluster) -> None:
     """Start the first attempt, end its session, and let the leader wait for a margin."""
     hold = await start_attempt(cluster)
     await hold._client.close()
@@ -91,13 +91,13 @@ async def lose_lease(cluster: Cluster) -> None:
     await cluster.run_passes_until_idle()
 
 
-async def read_order(cluster: Cluster) -> dict[str, object]:
+async def read_order(cluster: ContractCluster) -> dict[str, object]:
     fields: dict[str, object] = json.loads((await cluster.client.get(cluster.paths.order(N1, JOB))).data)
     return fields
 
 
 def test_leader_orders_the_end_once_and_waits_for_the_certificate(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         state, order = await cluster.state(), await read_order(cluster)
         assert (state.phase, state.attempt, state.node) == (Phase.RUNNING, 1, N1)
@@ -113,7 +113,7 @@ def test_leader_orders_the_end_once_and_waits_for_the_certificate(backend: Backe
 
 
 def test_node_kills_and_certifies_and_the_next_attempt_starts(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         attempts = RecordedAttempts(FIRST)
         executor = make_executor(cluster, attempts)
@@ -131,7 +131,7 @@ def test_node_kills_and_certifies_and_the_next_attempt_starts(backend: Backend) 
 
 
 def test_node_without_the_attempts_directory_kills_by_nonce_and_certifies(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         attempts = RecordedAttempts()
         await make_executor(cluster, attempts).run_pass(cluster.client)
@@ -142,7 +142,7 @@ def test_node_without_the_attempts_directory_kills_by_nonce_and_certifies(backen
 
 
 def test_node_certifies_nothing_while_the_runner_survives(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         attempts = RecordedAttempts(FIRST)
         attempts.survives = True
@@ -157,7 +157,7 @@ def test_node_certifies_nothing_while_the_runner_survives(backend: Backend) -> N
 
 
 def test_attempt_is_not_ended_while_it_has_its_lease(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         state = await cluster.state()
         path = cluster.paths.order(N1, JOB)
@@ -175,7 +175,7 @@ def test_attempt_is_not_ended_while_it_has_its_lease(backend: Backend) -> None:
 
 
 def test_order_to_end_has_no_effect_after_a_later_event(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         order = cluster.paths.order(N1, JOB)
         stale = Order(JOB, Attempt(1), end=True, event=(await cluster.state()).events[-1].number - 1)
@@ -188,7 +188,7 @@ def test_order_to_end_has_no_effect_after_a_later_event(backend: Backend) -> Non
 
 
 def test_deleted_order_is_written_again(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         await cluster.client.commit([Delete(cluster.paths.order(N1, JOB), 0)])
         cluster.leader.observer.mark_job_stale(JOB)
@@ -201,7 +201,7 @@ def test_deleted_order_is_written_again(backend: Backend) -> None:
 def test_outdated_order_to_end_is_refused(backend: Backend) -> None:
     """The attempt reports its outcome between the leader's decision and its commit."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold._client.close()
         await cluster.run_passes_until_idle()
@@ -215,7 +215,7 @@ def test_outdated_order_to_end_is_refused(backend: Backend) -> None:
 
 
 def test_forced_restart_does_not_wait_for_the_certificate(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         await set_desired(cluster.client, cluster.paths, JOB, Desired.RUN, repeat=True, force=True)
         await cluster.run_passes_until_idle()
@@ -225,7 +225,7 @@ def test_forced_restart_does_not_wait_for_the_certificate(backend: Backend) -> N
 
 
 def test_runner_of_a_certified_attempt_can_do_nothing_more(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         await make_executor(cluster, RecordedAttempts(FIRST)).run_pass(cluster.client)
         late = await cluster.open_lease(1)
@@ -237,7 +237,7 @@ def test_runner_of_a_certified_attempt_can_do_nothing_more(backend: Backend) -> 
 
 @pytest.mark.parametrize("certified", [False, True], ids=["alive", "certified"])
 def test_older_attempt_is_ended_before_the_next_one_starts(backend: Backend, certified: bool) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         if certified:
             hold = await start_attempt(cluster)
             await hold.release(Outcome(Ending.LOST, "the machine was shut down"), None)
@@ -256,7 +256,7 @@ def test_older_attempt_is_ended_before_the_next_one_starts(backend: Backend, cer
 
 
 def test_next_attempt_does_not_start_while_an_older_one_survives(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         attempts = RecordedAttempts(FIRST)
         attempts.survives = True
@@ -270,7 +270,7 @@ def test_next_attempt_does_not_start_while_an_older_one_survives(backend: Backen
     run_scene(backend, scene)
 
 
-async def lose_node(cluster: Cluster, *, failsafe: tuple[NodeId, ...] = (N1, N2)) -> None:
+async def lose_node(cluster: ContractCluster, *, failsafe: tuple[NodeId, ...] = (N1, N2)) -> None:
     """Start the first attempt on n1, and let the leader see its lease and its node gone for long enough."""
     await register_node(cluster.client, cluster.paths, N2, 1, ends_attempts=True)
     hold = await start_attempt(cluster)
@@ -285,7 +285,7 @@ async def lose_node(cluster: Cluster, *, failsafe: tuple[NodeId, ...] = (N1, N2)
 
 
 def test_node_of_the_failsafe_set_certifies_an_attempt_of_a_lost_node_once_its_promise_has_run_out(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_node(cluster)
         state = await cluster.state()
         assert (state.phase, state.attempt, state.node) == (Phase.RUNNING, 1, N2)
@@ -308,7 +308,7 @@ def test_node_of_the_failsafe_set_certifies_an_attempt_of_a_lost_node_once_its_p
 
 
 def test_cancel_is_not_complete_before_the_promises_for_the_attempt_of_a_lost_node_have_run_out(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_node(cluster)
         await set_desired(cluster.client, cluster.paths, JOB, Desired.CANCEL)
         await cluster.run_passes_until_idle()
@@ -325,7 +325,7 @@ def test_cancel_is_not_complete_before_the_promises_for_the_attempt_of_a_lost_no
 
 
 def test_attempt_that_takes_its_lease_again_is_not_certified_and_keeps_its_promises(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_node(cluster)
         promises = PromiseStub(remaining_s=3.0)
         executor = make_executor(cluster, RecordedAttempts(), promises, node=N2)
@@ -346,7 +346,7 @@ def test_attempt_that_takes_its_lease_again_is_not_certified_and_keeps_its_promi
 def test_attempt_that_held_its_lease_again_after_the_order_gets_a_whole_promise_period(backend: Backend) -> None:
     """The leader's margin was about the earlier loss: the runner may have lost the new lease a moment ago."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_node(cluster)
         path = cluster.paths.job(JOB, "report")
         report = await cluster.client.get(path)
@@ -365,7 +365,7 @@ def test_attempt_that_held_its_lease_again_after_the_order_gets_a_whole_promise_
 
 
 def test_node_that_returns_kills_its_attempt_although_another_node_has_certified_the_death(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_node(cluster)
         await make_executor(cluster, RecordedAttempts(), node=N2).run_pass(cluster.client)
         assert (await cluster.report()).expired_on == N2
@@ -382,7 +382,7 @@ def test_node_that_returns_kills_its_attempt_although_another_node_has_certified
 
 
 def test_node_outside_of_the_failsafe_set_certifies_nothing(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_node(cluster)
         promises = PromiseStub()
         znode = await cluster.client.get(cluster.paths.job(JOB, "report"))

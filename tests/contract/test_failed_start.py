@@ -15,14 +15,14 @@ from holdfast.runner.lease import LeaseRefused
 from holdfast.zk.records.cluster_view import read_cluster
 from holdfast.zk.records.submission import submit
 from tests.contract.backends import Backend, open_session, wait_for
-from tests.contract.leader_scene import JOB, Cluster, LoopClock, SilentLog, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, ContractCluster, ErrorRaisingLog, LoopClock, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC, register_node
 from tests.harness.promise_stub import PromiseStub
 
 REASON = "attempt {attempt} could not be started on n1: No space left on device"
 
 
-class FullDisk:
+class FullDiskAttempts:
     """Attempts of a node whose disk is full."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class FullDisk:
     def mark_closed(self, attempt_id: AttemptId) -> None: ...
 
 
-def make_executor(cluster: Cluster, attempts: Any) -> OrderExecutor:
+def make_executor(cluster: ContractCluster, attempts: Any) -> OrderExecutor:
     return OrderExecutor(
         cluster.paths,
         NodeId("n1"),
@@ -58,17 +58,17 @@ def make_executor(cluster: Cluster, attempts: Any) -> OrderExecutor:
         promises=PromiseStub(),
         nonce=lambda: "nonce",
         wall=LoopClock().wall,
-        log=SilentLog(),
+        log=ErrorRaisingLog(),
     )
 
 
 def test_failed_start_is_reported_with_its_cause_and_the_next_attempt_starts_elsewhere(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await register_node(cluster.client, cluster.paths, "n2", 1)
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         assert (await cluster.state()).node == "n1", "it has the most free slots"
-        node, attempts = make_executor(cluster, FullDisk()), FullDisk()
+        node, attempts = make_executor(cluster, FullDiskAttempts()), FullDiskAttempts()
         await make_executor(cluster, attempts).run_pass(cluster.client)
         assert len(attempts.spawned) == 1
         report = await cluster.report()
@@ -88,11 +88,11 @@ def test_failed_start_is_reported_with_its_cause_and_the_next_attempt_starts_els
 
 
 def test_failed_start_keeps_the_progress_of_the_previous_attempt(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         first = await start_attempt(cluster)
         await first.release(Outcome(Ending.LOST, "the machine was shut down"), Progress(batch_id=7))
         await cluster.run_passes_until_idle()
-        await make_executor(cluster, FullDisk()).run_pass(cluster.client)
+        await make_executor(cluster, FullDiskAttempts()).run_pass(cluster.client)
         report = await cluster.report()
         assert (report.attempt, report.dead, report.progress) == (2, True, Progress(batch_id=7))
 
@@ -102,11 +102,11 @@ def test_failed_start_keeps_the_progress_of_the_previous_attempt(backend: Backen
 def test_failed_start_keeps_the_first_unreported_attempt(backend: Backend) -> None:
     """The outcome of attempt 1 may be in the checkpoint, although its certificate says LOST."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         first = await start_attempt(cluster)
         await first.release(Outcome(Ending.LOST, "its node is gone"), None)
         await cluster.run_passes_until_idle()
-        await make_executor(cluster, FullDisk()).run_pass(cluster.client)
+        await make_executor(cluster, FullDiskAttempts()).run_pass(cluster.client)
         report = await cluster.report()
         assert (report.attempt, report.dead, report.first_unreported) == (2, True, 1)
 
@@ -116,7 +116,7 @@ def test_failed_start_keeps_the_first_unreported_attempt(backend: Backend) -> No
 def test_failed_start_does_not_replace_the_report_of_an_attempt_that_may_be_alive(backend: Backend) -> None:
     """The report of that attempt names the nodes whose promises can keep it alive."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         assert await hold.send_heartbeat(driver_pid=7, progress=None, failsafe=(NodeId("n1"),))
         before = await cluster.report()
@@ -125,14 +125,14 @@ def test_failed_start_does_not_replace_the_report_of_an_attempt_that_may_be_aliv
         while (await cluster.state()).attempt == 1:
             await cluster.run_passes_until_idle()
             await asyncio.sleep(0.05)
-        await make_executor(cluster, FullDisk()).run_pass(cluster.client)
+        await make_executor(cluster, FullDiskAttempts()).run_pass(cluster.client)
         assert await cluster.report() == before
 
     run_scene(backend, scene)
 
 
 def test_node_writes_its_health_only_when_it_changes(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client = await open_session(backend)
         record = (await read_cluster(cluster.client, cluster.paths)).nodes[0][1]
         membership = Membership(client, cluster.paths, NodeId("n2"), record)
@@ -152,7 +152,7 @@ def test_node_writes_its_health_only_when_it_changes(backend: Backend) -> None:
 
 
 def test_leader_learns_of_a_changed_health_through_a_watch(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client = await open_session(backend)
         record = (await read_cluster(cluster.client, cluster.paths)).nodes[0][1]
         membership = Membership(client, cluster.paths, NodeId("n2"), record)
@@ -172,7 +172,7 @@ def test_leader_learns_of_a_changed_health_through_a_watch(backend: Backend) -> 
 
 
 def test_node_that_restarts_registers_with_its_current_health(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client = await open_session(backend)
         record = (await read_cluster(cluster.client, cluster.paths)).nodes[0][1]
         await Membership(client, cluster.paths, NodeId("n2"), record).ensure_registered("its disk is full")

@@ -7,13 +7,13 @@ from holdfast.model.job import Ending, Outcome
 from holdfast.model.phase import Phase
 from holdfast.zk.records.submission import submit
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import JOB, Cluster, SilentLog, run_scene
+from tests.contract.leader_scene import JOB, ContractCluster, ErrorRaisingLog, run_scene
 from tests.contract.new_cluster import SPEC
 
 OTHER = JobId("j2")
 
 
-class ErrorLog(SilentLog):
+class ErrorLog(ErrorRaisingLog):
     def __init__(self) -> None:
         self.errors: list[tuple[str, object]] = []
 
@@ -22,7 +22,7 @@ class ErrorLog(SilentLog):
 
 
 def test_leader_manages_the_other_jobs_if_it_cannot_decide_about_one(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         log = ErrorLog()
         cluster.leader = cluster.new_leader(log)
         unknown = replace(SPEC, restart="a strategy of a later release")

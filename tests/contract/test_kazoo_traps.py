@@ -3,8 +3,9 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -49,8 +50,8 @@ async def write(client: NetworkClient, path: str) -> object:
     return await client.commit([Create(path)])
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(test())  # type: ignore[arg-type]
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
 
 
 def test_wake_callback_runs_on_the_event_loop(proxy: TcpProxy, root: str) -> None:
@@ -142,12 +143,12 @@ def test_join_with_a_lost_reply_creates_one_contender(proxy: TcpProxy, root: str
 
         async def commit_with_lost_reply(operations: object) -> object:
             proxy.drops_replies = True
-            return await commit(operations)  # type: ignore[arg-type]
+            return await commit(operations)  # type: ignore[arg-type]  # forwarded unchanged
 
-        client.commit = commit_with_lost_reply  # type: ignore[method-assign, assignment]
+        client.commit = commit_with_lost_reply  # type: ignore[method-assign, assignment]  # loses the reply
         with pytest.raises(OutcomeUnknown):
             await election.join()
-        client.commit = commit  # type: ignore[method-assign]
+        client.commit = commit  # type: ignore[method-assign]  # restores it
         proxy.drops_replies = False
         proxy.drop_connections()
         await wait_connected(client)
@@ -222,7 +223,7 @@ def test_write_in_flight_when_the_connection_breaks_has_an_unknown_outcome(proxy
         observer = await wait_connected(
             NetworkClient(ConnectionSettings((("127.0.0.1", proxy._target),), session_timeout_s=T_S), lambda: None)
         )
-        while await observer.exists(root) is None:  # noqa: ASYNC110
+        while await observer.exists(root) is None:  # noqa: ASYNC110 -- polls a real server
             await asyncio.sleep(0.01)
         proxy.drop_connections()
         with pytest.raises(OutcomeUnknown):
@@ -357,7 +358,7 @@ def run_before_watches(client: NetworkClient, action: Callable[[], object]) -> N
             action()
         return submit(request)
 
-    client._submit = submit_after_action  # type: ignore[method-assign]
+    client._submit = submit_after_action  # type: ignore[method-assign]  # runs the action in between
 
 
 def test_change_between_a_batched_read_and_its_watches_fires_at_once(

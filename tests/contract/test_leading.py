@@ -17,12 +17,12 @@ from holdfast.zk.leadership.write_outcome import WriteConflict
 from holdfast.zk.records.submission import NameRecord, set_desired, submit
 from holdfast.zk.session.client import ANY_PATH, Create, Delete, NoNode, SetData
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import JOB, MARGIN_S, Cluster, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, MARGIN_S, ContractCluster, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC
 
 
 def test_job_is_assigned_to_a_node_and_runs_when_its_lease_is_taken(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         state = await cluster.state()
@@ -40,7 +40,7 @@ def test_job_is_assigned_to_a_node_and_runs_when_its_lease_is_taken(backend: Bac
 
 
 def test_finished_job_releases_its_name_and_order_in_the_same_transaction(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold.release(Outcome(Ending.FINISHED, "the script ended"), None)
         await cluster.run_passes_until_idle()
@@ -53,7 +53,7 @@ def test_finished_job_releases_its_name_and_order_in_the_same_transaction(backen
 
 
 def test_attempt_number_cannot_run_twice(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         second = await cluster.open_lease(1, "y")
         with pytest.raises(LeaseRefused, match="has run already"):
@@ -66,7 +66,7 @@ def test_attempt_number_cannot_run_twice(backend: Backend) -> None:
 
 
 def test_superseded_attempt_cannot_take_the_lease(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         late = await cluster.open_lease(1)
@@ -78,7 +78,7 @@ def test_superseded_attempt_cannot_take_the_lease(backend: Backend) -> None:
 
 
 def test_attempt_of_a_cancelled_job_cannot_take_the_lease(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         await set_desired(cluster.client, cluster.paths, JOB, Desired.CANCEL)
@@ -90,7 +90,7 @@ def test_attempt_of_a_cancelled_job_cannot_take_the_lease(backend: Backend) -> N
 
 
 def test_next_attempt_after_a_lost_lease_starts_only_after_the_margin(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold._client.close()
         await cluster.client.sync(cluster.paths.jobs)
@@ -105,7 +105,7 @@ def test_next_attempt_after_a_lost_lease_starts_only_after_the_margin(backend: B
 
 
 def test_next_attempt_starts_at_once_after_a_death_certificate(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold.release(Outcome(Ending.LOST, "the machine was shut down"), None)
         await cluster.run_passes_until_idle()
@@ -115,7 +115,7 @@ def test_next_attempt_starts_at_once_after_a_death_certificate(backend: Backend)
 
 
 def test_decision_from_a_missing_lease_conflicts_if_the_lease_was_taken_since(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         await cluster.leader.observer.refresh()  # the observer sees that there is no lease
@@ -135,7 +135,7 @@ def test_decision_from_a_missing_lease_conflicts_if_the_lease_was_taken_since(ba
 
 
 def test_heartbeat_survives_an_overwritten_lease_and_detects_a_deleted_lease(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         path = cluster.paths.job(JOB, "lease")
         await cluster.client.commit([SetData(path, b"noise", 1)])
@@ -151,7 +151,7 @@ def test_heartbeat_survives_an_overwritten_lease_and_detects_a_deleted_lease(bac
 
 
 def test_heartbeat_writes_the_report_only_when_the_failsafe_set_changes(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         version = (await cluster.client.get(cluster.paths.job(JOB, "report"))).stat.version
         for _ in range(3):
@@ -164,7 +164,7 @@ def test_heartbeat_writes_the_report_only_when_the_failsafe_set_changes(backend:
 
 @pytest.mark.parametrize("part", ["spec", "desired", "state", "report"])
 def test_malformed_part_quarantines_only_that_job_and_keeps_the_bytes(backend: Backend, part: str) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await submit(client, paths, SPEC, job=JOB, request="r1")
         await submit(client, paths, Spec(name="other", script="o.py", blob="1" * 64), job=JobId("j2"), request="r2")
@@ -182,7 +182,7 @@ def test_malformed_part_quarantines_only_that_job_and_keeps_the_bytes(backend: B
 
 
 def test_malformed_state_of_a_running_job_is_rebuilt_from_the_lease(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await start_attempt(cluster)
         path = cluster.paths.job(JOB, "state")
         await cluster.client.commit([SetData(path, b"noise", (await cluster.client.get(path)).stat.version)])
@@ -196,7 +196,7 @@ def test_malformed_state_of_a_running_job_is_rebuilt_from_the_lease(backend: Bac
 def test_cancelled_job_whose_znodes_were_restored_by_hand_does_not_run(backend: Backend) -> None:
     """Regression test for incident 001."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         hold = await start_attempt(cluster)
         backup = {
@@ -230,7 +230,7 @@ def name_record_of_job() -> bytes:
 
 
 def test_job_without_free_slots_waits_with_that_reason_and_writes_nothing_more(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await start_attempt(cluster)
         big = Spec(name="big", script="b.py", blob="1" * 64, slots=4)
         await submit(cluster.client, cluster.paths, big, job=JobId("j2"), request="r2")
@@ -246,7 +246,7 @@ def test_job_without_free_slots_waits_with_that_reason_and_writes_nothing_more(b
 
 
 def test_leader_of_an_older_epoch_changes_nothing(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.leader.observer.refresh()
         await cluster.client.commit([SetData(cluster.paths.epoch, b"", 0)])
@@ -258,7 +258,7 @@ def test_leader_of_an_older_epoch_changes_nothing(backend: Backend) -> None:
 
 
 def test_expired_job_is_deleted_with_its_request_and_nothing_else(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         hold = await start_attempt(cluster)
         other = Spec(name="other", script="o.py", blob="1" * 64)
@@ -278,7 +278,7 @@ def test_expired_job_is_deleted_with_its_request_and_nothing_else(backend: Backe
 
 
 def test_backlog_of_expired_jobs_is_deleted_in_rounds_without_long_pauses(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         for number in range(RECORDS_PER_ROUND_MAX + 5):
             spec = Spec(name=f"job-{number}", script="o.py", blob="1" * 64)
@@ -301,7 +301,7 @@ def test_backlog_of_expired_jobs_is_deleted_in_rounds_without_long_pauses(backen
 
 
 def test_ended_job_with_a_lease_is_not_deleted(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         hold = await start_attempt(cluster)
         await hold.release(Outcome(Ending.FINISHED, "the script ended"), None)
@@ -317,7 +317,7 @@ def test_ended_job_with_a_lease_is_not_deleted(backend: Backend) -> None:
 
 
 def test_reconnection_reads_only_jobs_that_can_have_changed(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold.release(Outcome(Ending.FINISHED, "the script ended"), None)
         await cluster.run_passes_until_idle()

@@ -16,13 +16,13 @@ from holdfast.zk.leadership.write_outcome import WriteConflict
 from holdfast.zk.records.submission import set_desired, submit
 from holdfast.zk.session.client import Client, SetData
 from tests.contract.backends import Backend, open_session, wait_for
-from tests.contract.leader_scene import JOB, MARGIN_S, Cluster, run_scene
+from tests.contract.leader_scene import JOB, MARGIN_S, ContractCluster, run_scene
 from tests.contract.new_cluster import SPEC
 
 PROGRESS = Progress(batch_id=7)
 
 
-async def start_first_attempt(cluster: Cluster) -> tuple[LeaseHolder, Client]:
+async def start_first_attempt(cluster: ContractCluster) -> tuple[LeaseHolder, Client]:
     """Run the first attempt with the lease in a session of its own. Return the lease and the client of that session."""
     await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
     await cluster.run_passes_until_idle()
@@ -34,20 +34,20 @@ async def start_first_attempt(cluster: Cluster) -> tuple[LeaseHolder, Client]:
     return holder, client
 
 
-async def expire_lease(cluster: Cluster, client: Client) -> None:
+async def expire_lease(cluster: ContractCluster, client: Client) -> None:
     await cluster.backend.expire(client)
     await cluster.client.sync(cluster.paths.job(JOB, "lease"))
     assert await cluster.client.exists(cluster.paths.job(JOB, "lease")) is None
 
 
-async def write_report(cluster: Cluster, report: Report) -> None:
+async def write_report(cluster: ContractCluster, report: Report) -> None:
     path = cluster.paths.job(JOB, "report")
     version = (await cluster.client.get(path)).stat.version
     await cluster.client.commit([SetData(path, encode(report), version)])
 
 
 def test_new_session_takes_the_lease_of_the_same_attempt_again(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         state, report = await cluster.state(), await cluster.report()
         lease = await cluster.client.get(cluster.paths.job(JOB, "lease"))
@@ -72,7 +72,7 @@ def test_new_session_takes_the_lease_of_the_same_attempt_again(backend: Backend)
 def test_lease_that_was_missing_for_less_than_the_margin_changes_no_state(backend: Backend) -> None:
     """The leader sees the lease missing, then taken again, and later missing again: the margin begins anew each time."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         before = await cluster.state()
         for _ in range(3):
@@ -88,7 +88,7 @@ def test_lease_that_was_missing_for_less_than_the_margin_changes_no_state(backen
 
 
 def test_lease_is_not_taken_again_after_the_next_attempt_was_assigned(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         await expire_lease(cluster, client)
         await cluster.run_passes_until_idle()
@@ -109,10 +109,10 @@ def test_lease_is_not_taken_again_after_the_next_attempt_was_assigned(backend: B
 def test_lease_is_not_taken_again_if_the_report_does_not_name_a_live_attempt(
     backend: Backend, change: dict[str, object]
 ) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         await expire_lease(cluster, client)
-        await write_report(cluster, replace(await cluster.report(), **change))  # type: ignore[arg-type]
+        await write_report(cluster, replace(await cluster.report(), **change))  # type: ignore[arg-type]  # any fields
         with pytest.raises(LeaseLost, match="the report"):
             await holder.retake(await open_session(backend))
         assert await cluster.client.exists(cluster.paths.job(JOB, "lease")) is None
@@ -121,7 +121,7 @@ def test_lease_is_not_taken_again_if_the_report_does_not_name_a_live_attempt(
 
 
 def test_lease_is_not_taken_again_while_the_old_one_exists(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         wakes: list[None] = []
         second = await open_session(backend, lambda: wakes.append(None))
@@ -135,7 +135,7 @@ def test_lease_is_not_taken_again_while_the_old_one_exists(backend: Backend) -> 
 
 
 def test_lease_that_was_taken_again_with_a_lost_reply_is_recognized(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         await expire_lease(cluster, client)
         second = await open_session(backend)
@@ -148,11 +148,11 @@ def test_lease_that_was_taken_again_with_a_lost_reply_is_recognized(backend: Bac
                 return getattr(second, name)
 
             async def commit(self, operations: list[object]) -> object:
-                operations_sent.append(await second.commit(operations))  # type: ignore[arg-type]
+                operations_sent.append(await second.commit(operations))  # type: ignore[arg-type]  # forwarded unchanged
                 raise OutcomeUnknown("the reply was lost")
 
         with pytest.raises(OutcomeUnknown):
-            await holder.retake(LosesReply())  # type: ignore[arg-type]
+            await holder.retake(LosesReply())  # type: ignore[arg-type]  # stands for a client
         with pytest.raises((SessionEnded, Unavailable)):
             await holder.send_heartbeat(driver_pid=7, progress=PROGRESS, failsafe=(NodeId("n1"),))
         assert await holder.retake(second)
@@ -163,7 +163,7 @@ def test_lease_that_was_taken_again_with_a_lost_reply_is_recognized(backend: Bac
 
 
 def test_decision_from_the_missing_lease_conflicts_after_the_lease_is_taken_again(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         await expire_lease(cluster, client)
         await cluster.run_passes_until_idle()  # this leader has now seen that the lease is missing
@@ -179,7 +179,7 @@ def test_decision_from_the_missing_lease_conflicts_after_the_lease_is_taken_agai
 
 
 def test_lease_of_a_cancelled_job_is_taken_again_so_that_its_runner_reads_the_request(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         holder, client = await start_first_attempt(cluster)
         await expire_lease(cluster, client)
         await set_desired(cluster.client, cluster.paths, JOB, Desired.CANCEL)

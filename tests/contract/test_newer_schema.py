@@ -23,7 +23,7 @@ from holdfast.zk.records.upgrade import upgrade
 from holdfast.zk.session.client import Client, Create, Delete, SetData
 from holdfast.zk.session.timing import SteadyContact
 from tests.contract.backends import Backend, open_session
-from tests.contract.leader_scene import JOB, Cluster, LoopClock, SilentLog, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, ContractCluster, ErrorRaisingLog, LoopClock, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC, connect_to_new_cluster
 from tests.harness.promise_stub import PromiseStub
 
@@ -31,7 +31,7 @@ OTHER = JobId("j2")
 OTHER_SPEC = replace(SPEC, name="other")
 
 
-class RecordingLog(SilentLog):
+class RecordingLog(ErrorRaisingLog):
     """Log that keeps the warnings."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ async def read_subtree(client: Client, path: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("part", ["state", "spec", "desired", "report", "name"])
 def test_job_of_a_newer_schema_is_set_aside_and_the_other_jobs_are_managed(backend: Backend, part: str) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await submit(client, paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
@@ -77,7 +77,7 @@ def test_job_of_a_newer_schema_is_set_aside_and_the_other_jobs_are_managed(backe
 
 
 def test_job_is_managed_again_when_its_record_becomes_readable(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         path = cluster.paths.job(JOB, "desired")
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         original = await cluster.client.get(path)
@@ -92,7 +92,7 @@ def test_job_is_managed_again_when_its_record_becomes_readable(backend: Backend)
 
 
 def test_leader_logs_a_job_that_is_set_aside_once(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         log = RecordingLog()
         leadership = Leadership(cluster.client, cluster.paths, node=NodeId("n1"), epoch=Epoch(0), contender="c-x-0000000000")
         timing = LeaderTiming(0.2, start_s=60.0)
@@ -112,7 +112,7 @@ def test_leader_logs_a_job_that_is_set_aside_once(backend: Backend) -> None:
 
 
 def test_attempt_that_is_alive_continues_while_its_job_is_set_aside(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await write_newer_schema(cluster.client, cluster.paths.job(JOB, "state"))
         before = await read_subtree(cluster.client, cluster.paths.job(JOB))
@@ -125,7 +125,7 @@ def test_attempt_that_is_alive_continues_while_its_job_is_set_aside(backend: Bac
 
 @pytest.mark.parametrize("part", ["spec", "desired", "report"])
 def test_runner_refuses_an_attempt_of_a_newer_schema(backend: Backend, part: str) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         await write_newer_schema(cluster.client, cluster.paths.job(JOB, part))
@@ -138,7 +138,7 @@ def test_runner_refuses_an_attempt_of_a_newer_schema(backend: Backend, part: str
 
 
 def test_node_of_a_newer_schema_is_registered_but_gets_no_attempts(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         record = b'{"schema":99,"capacity":{"cpu":64},"newest_schema":99}'
         await client.commit([Create(paths.node(NodeId("n0")), record, ephemeral=True)])
@@ -201,7 +201,7 @@ class DeadRunner:
         self._open.clear()
 
 
-async def write_every_record(cluster: Cluster) -> None:
+async def write_every_record(cluster: ContractCluster) -> None:
     """Let each kind of writer write: submission, leader, runner, desired state, upgrade, certificate of a node."""
     client, paths = cluster.client, cluster.paths
     await submit(client, paths, SPEC, job=JOB, request="r1")
@@ -223,7 +223,7 @@ async def write_every_record(cluster: Cluster) -> None:
         promises=PromiseStub(),
         nonce=lambda: "y",
         wall=lambda: 1.0,
-        log=SilentLog(),
+        log=ErrorRaisingLog(),
     )
     await executor.run_pass(client)
     assert (await cluster.report()).dead
@@ -235,7 +235,7 @@ def test_every_writer_uses_the_lowest_schema_that_a_registered_node_announces(
 ) -> None:
     """A rolling upgrade (1, then 1 and 2) and its rollback, shifted down by one schema."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await announce(client, paths, n1=announced[0], n2=announced[1])
         await write_every_record(cluster)

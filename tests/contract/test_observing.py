@@ -13,7 +13,7 @@ from holdfast.model.job import Ending, Outcome
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Client, ConnectionState, Create, Read, ReadResult
 from tests.contract.backends import Backend, wait_for
-from tests.contract.leader_scene import JOB, Cluster, LoopClock, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, ContractCluster, LoopClock, run_scene, start_attempt
 
 JOBS = 3 * JOBS_PER_READ
 TRANSACTION_OPERATIONS_MAX = 100
@@ -51,7 +51,7 @@ class FailingReads:
 def test_refresh_that_fails_ends_after_all_its_reads(backend: Backend) -> None:
     """A read that continues in the background could replace the observation of the next refresh by an older one."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         jobs = await create_empty_jobs(cluster.client, cluster.paths)
         client = FailingReads(cluster.client, cluster.paths.job(jobs[0], "state"))
         observer = Observer(cast(Client, client), cluster.paths, LoopClock())
@@ -71,7 +71,7 @@ def test_refresh_that_fails_ends_after_all_its_reads(backend: Backend) -> None:
 
 
 def test_all_jobs_are_observed_although_the_connection_is_lost_during_the_first_refresh(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client = cluster.client
         await create_empty_jobs(client, cluster.paths)
         observer = Observer(client, cluster.paths, LoopClock())
@@ -91,7 +91,7 @@ def test_all_jobs_are_observed_although_the_connection_is_lost_during_the_first_
 
 
 def test_only_the_time_of_its_end_is_kept_of_an_ended_job(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         observer = cluster.leader.observer
         assert set(observer.snapshot(Epoch(0)).jobs) == {JOB} and not observer.ended_at

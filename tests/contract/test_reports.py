@@ -5,14 +5,14 @@ from holdfast.model.job import Desired, Ending, Outcome, Progress
 from holdfast.model.phase import Phase
 from holdfast.zk.records.submission import set_desired
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import JOB, Cluster, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, ContractCluster, run_scene, start_attempt
 
 LOST = Outcome(Ending.LOST, "the machine was shut down")
 FAILED = Outcome(Ending.FAILED, "KeyError: 'word'")
 
 
 def test_report_keeps_the_progress_of_the_previous_attempt_until_there_is_newer_progress(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         first = await start_attempt(cluster)
         await first.release(LOST, Progress(batch_id=7))
         second = await start_attempt(cluster, attempt=2)
@@ -24,7 +24,7 @@ def test_report_keeps_the_progress_of_the_previous_attempt_until_there_is_newer_
 
 
 def test_first_batch_is_reported_even_if_the_runner_is_killed_afterwards(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         for batch in (None, 0, 1):
             assert await hold.send_heartbeat(driver_pid=7, progress=Progress(batch_id=batch), failsafe=())
@@ -36,7 +36,7 @@ def test_first_batch_is_reported_even_if_the_runner_is_killed_afterwards(backend
 def test_first_batch_of_an_attempt_replaces_the_progress_of_earlier_attempts(backend: Backend) -> None:
     """After a loss of batches that a user has accepted, an attempt begins with smaller batch ids."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         first = await start_attempt(cluster)
         await first.release(LOST, Progress(batch_id=7))
         second = await start_attempt(cluster, attempt=2)
@@ -50,7 +50,7 @@ def test_first_batch_of_an_attempt_replaces_the_progress_of_earlier_attempts(bac
 
 
 def test_report_names_the_first_unreported_attempt_until_an_outcome_is_reported(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         for attempt, outcome, first_unreported in ((1, LOST, 1), (2, LOST, 1), (3, FAILED, 1), (4, LOST, 4)):
             hold = await start_attempt(cluster, attempt)
             assert (await cluster.report()).first_unreported == first_unreported
@@ -64,7 +64,7 @@ def test_report_names_the_first_unreported_attempt_until_an_outcome_is_reported(
 
 
 def test_note_of_an_attempt_becomes_exactly_one_event(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         cluster.client.take_fired_paths()
         for _ in range(2):
@@ -81,7 +81,7 @@ def test_note_of_an_attempt_becomes_exactly_one_event(backend: Backend) -> None:
 
 
 def test_damaged_checkpoint_parks_the_job_with_the_finding_as_reason(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold.release(Outcome(Ending.CHECKPOINT_DAMAGED, "offsets/7 is empty"), None)
         await cluster.run_passes_until_idle()
@@ -94,7 +94,7 @@ def test_damaged_checkpoint_parks_the_job_with_the_finding_as_reason(backend: Ba
 def test_trust_in_a_damaged_checkpoint_is_an_event_and_reaches_the_next_attempt(backend: Backend) -> None:
     trust = CheckpointTrust("ada@laptop", "the backup cut off commits/2", 1000.0, ("a1",))
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await hold.release(Outcome(Ending.CHECKPOINT_DAMAGED, "offsets/7 is empty", trust.findings), None)
         await cluster.run_passes_until_idle()

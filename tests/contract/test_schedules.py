@@ -20,13 +20,13 @@ from holdfast.zk.records.submission import hash_spec, set_desired, submit
 from holdfast.zk.records.upgrade import upgrade
 from holdfast.zk.session.client import Client, Create
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import JOB, Cluster, run_scene
+from tests.contract.leader_scene import JOB, ContractCluster, run_scene
 from tests.contract.new_cluster import SPEC
 
 SCHEDULED = replace(SPEC, schedule=Schedule(every_s=1.0))
 
 
-async def run_to_its_end(cluster: Cluster, attempt: int, ending: Ending = Ending.FINISHED) -> LeaseHolder:
+async def run_to_its_end(cluster: ContractCluster, attempt: int, ending: Ending = Ending.FINISHED) -> LeaseHolder:
     hold = await cluster.open_lease(attempt)
     await hold.take(started_at=1.0, failsafe=())
     await cluster.run_passes_until_idle()
@@ -35,7 +35,7 @@ async def run_to_its_end(cluster: Cluster, attempt: int, ending: Ending = Ending
     return hold
 
 
-async def wait_for_attempt(cluster: Cluster, attempt: int) -> JobState:
+async def wait_for_attempt(cluster: ContractCluster, attempt: int) -> JobState:
     """Run passes until the attempt is assigned. On the simulated backend, the pauses take no time."""
     for _ in range(200):
         await cluster.run_passes_until_idle()
@@ -46,7 +46,7 @@ async def wait_for_attempt(cluster: Cluster, attempt: int) -> JobState:
 
 
 def test_runs_follow_each_other_under_changing_leaders_and_the_job_keeps_its_name(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await submit(client, paths, SCHEDULED, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
@@ -71,7 +71,7 @@ def test_runs_follow_each_other_under_changing_leaders_and_the_job_keeps_its_nam
 
 
 def test_waiting_job_has_no_order_and_a_cancel_is_final(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await submit(client, paths, replace(SPEC, schedule=Schedule(3600.0)), job=JOB, request="r1")
         await cluster.run_passes_until_idle()
@@ -87,7 +87,7 @@ def test_waiting_job_has_no_order_and_a_cancel_is_final(backend: Backend) -> Non
 
 
 def test_restart_of_a_waiting_job_starts_a_run_at_once_and_an_upgrade_does_not(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await submit(client, paths, replace(SPEC, schedule=Schedule(3600.0)), job=JOB, request="r1")
         await cluster.run_passes_until_idle()
@@ -112,7 +112,7 @@ async def register_earlier_release(client: Client, paths: Paths) -> None:
 
 
 def test_schedule_is_refused_while_a_node_of_an_earlier_release_is_registered(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await register_earlier_release(client, paths)
         with pytest.raises(Refused, match="node n0, or a runner on it, has a release of Holdfast without schedules"):
@@ -126,7 +126,7 @@ def test_schedule_is_refused_while_a_node_of_an_earlier_release_is_registered(ba
 
 
 def test_earlier_release_sets_a_scheduled_job_aside_even_if_it_joins_later(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         client, paths = cluster.client, cluster.paths
         await submit(client, paths, SCHEDULED, job=JOB, request="r1")
         await register_earlier_release(client, paths)
@@ -142,7 +142,7 @@ def test_earlier_release_sets_a_scheduled_job_aside_even_if_it_joins_later(backe
 def test_records_of_jobs_without_a_schedule_stay_in_the_common_schema(backend: Backend) -> None:
     """A rollback must not set aside jobs that have no schedule."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         await cluster.run_passes_until_idle()
         for part in ("spec", "state", "desired"):

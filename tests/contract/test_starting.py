@@ -7,12 +7,12 @@ from holdfast.model.phase import Phase
 from holdfast.zk.records.submission import set_desired
 from holdfast.zk.session.client import SetData
 from tests.contract.backends import Backend
-from tests.contract.leader_scene import JOB, Cluster, LoopClock, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, ContractCluster, LoopClock, run_scene, start_attempt
 
 NOTE = "offsets/7 was set aside"
 
 
-async def run_pass_after_watches(cluster: Cluster) -> None:
+async def run_pass_after_watches(cluster: ContractCluster) -> None:
     """Run one pass that reads only changed, watched znodes."""
     await cluster.client.sync(cluster.paths.jobs)
     cluster.leader.mark_changed(cluster.client.take_fired_paths())
@@ -20,7 +20,7 @@ async def run_pass_after_watches(cluster: Cluster) -> None:
 
 
 def test_job_is_starting_until_its_driver_has_spark_and_a_watch_reports_it(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster, ready=False)
         cluster.client.take_fired_paths()
         for starting, phase in ((True, Phase.STARTING), (False, Phase.RUNNING)):
@@ -37,7 +37,7 @@ def test_job_is_starting_until_its_driver_has_spark_and_a_watch_reports_it(backe
 
 
 def test_note_of_a_starting_attempt_becomes_one_event(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster, ready=False)
         cluster.client.take_fired_paths()
         for _ in range(2):
@@ -53,7 +53,7 @@ def test_note_of_a_starting_attempt_becomes_one_event(backend: Backend) -> None:
 def test_lease_of_an_earlier_release_counts_as_running(backend: Backend) -> None:
     """A runner of an earlier release writes a lease without the field."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await start_attempt(cluster, ready=False)
         lease = encode(Lease(Attempt(1), NodeId("n1"), nonce="x")).replace(b',"starting":false', b"")
         assert b"starting" not in lease
@@ -65,7 +65,7 @@ def test_lease_of_an_earlier_release_counts_as_running(backend: Backend) -> None
 
 
 def test_starting_attempt_is_stopped_cancelled_and_never_overlapped(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster, ready=False)
         await cluster.run_passes_until_idle()
         assert (await cluster.state()).attempt == 1, "no other attempt starts, however long this one takes"
@@ -80,7 +80,7 @@ def test_starting_attempt_is_stopped_cancelled_and_never_overlapped(backend: Bac
 
 
 def test_failure_of_a_starting_attempt_is_the_reason_that_the_next_one_follows(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster, ready=False, started_at=LoopClock().wall())
         await hold.release(Outcome(Ending.FAILED, "KeyError: 'word'"), None)
         await cluster.run_passes_until_idle()

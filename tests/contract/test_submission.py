@@ -111,7 +111,7 @@ def test_submission_with_a_lost_reply_is_not_repeated(backend: Backend) -> None:
         client, paths = await connect_to_new_cluster(backend)
         losing = LosesTheReply(backend, client)
         submission = asyncio.ensure_future(
-            submit(losing, paths, SPEC, job=JobId("j1"), request="r1")  # type: ignore[arg-type]
+            submit(losing, paths, SPEC, job=JobId("j1"), request="r1")  # type: ignore[arg-type]  # stands for a client
         )
         await losing.lost.wait()
         await backend.restore_replies()

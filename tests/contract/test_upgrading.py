@@ -13,7 +13,7 @@ from holdfast.runner.lease import AttemptAssignment, LeaseHolder, TakenLease
 from holdfast.zk.records.submission import set_desired, submit
 from holdfast.zk.records.upgrade import SpecChange, read_versions, upgrade
 from tests.contract.backends import Backend, open_session
-from tests.contract.leader_scene import JOB, Cluster, run_scene, start_attempt
+from tests.contract.leader_scene import JOB, ContractCluster, run_scene, start_attempt
 from tests.contract.new_cluster import SPEC
 
 STOPPED = Outcome(Ending.STOPPED, "the job stopped at a batch boundary, as requested")
@@ -25,11 +25,11 @@ def change_blob(blob: str) -> SpecChange:
     return lambda spec: replace(spec, script=f"{blob}.py", blob=blob, by="ada@laptop")
 
 
-async def upgrade_to(cluster: Cluster, blob: str) -> int | None:
+async def upgrade_to(cluster: ContractCluster, blob: str) -> int | None:
     return await upgrade(cluster.client, cluster.paths, JOB, change_blob(blob), trial_s=30.0)
 
 
-async def start_next_attempt(cluster: Cluster) -> tuple[LeaseHolder, TakenLease]:
+async def start_next_attempt(cluster: ContractCluster) -> tuple[LeaseHolder, TakenLease]:
     """Let the leader assign the next attempt and take its lease, as the node would."""
     await cluster.run_passes_until_idle()
     state = await cluster.state()
@@ -43,7 +43,7 @@ async def start_next_attempt(cluster: Cluster) -> tuple[LeaseHolder, TakenLease]
 
 
 def test_next_attempt_runs_the_new_version_on_trial_and_the_event_names_its_author(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         assert await upgrade_to(cluster, "b2") == 2
         await hold.release(STOPPED, PROGRESS)
@@ -61,7 +61,7 @@ def test_next_attempt_runs_the_new_version_on_trial_and_the_event_names_its_auth
 
 
 def test_version_that_fails_before_its_first_batch_is_rolled_back(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await upgrade_to(cluster, "b2")
         await hold.release(STOPPED, PROGRESS)
@@ -90,7 +90,7 @@ def test_version_that_fails_before_its_first_batch_is_rolled_back(backend: Backe
 
 
 def test_version_that_committed_its_first_batch_is_kept_after_a_failure(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await upgrade_to(cluster, "b2")
         await hold.release(STOPPED, PROGRESS)
@@ -106,7 +106,7 @@ def test_version_that_committed_its_first_batch_is_kept_after_a_failure(backend:
 
 
 def test_lost_attempt_does_not_end_the_trial(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await upgrade_to(cluster, "b2")
         await hold.release(STOPPED, PROGRESS)
@@ -119,7 +119,7 @@ def test_lost_attempt_does_not_end_the_trial(backend: Backend) -> None:
 
 
 def test_upgrade_of_a_stopped_job_takes_effect_when_it_is_resumed(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         hold = await start_attempt(cluster)
         await set_desired(cluster.client, cluster.paths, JOB, Desired.STOP)
         await hold.release(STOPPED, PROGRESS)
@@ -135,7 +135,7 @@ def test_upgrade_of_a_stopped_job_takes_effect_when_it_is_resumed(backend: Backe
 
 
 def test_identical_spec_creates_no_version_and_an_ended_job_cannot_be_upgraded(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         assert await upgrade_to(cluster, "b2") == 2
         assert await upgrade_to(cluster, "b2") is None
@@ -150,7 +150,7 @@ def test_identical_spec_creates_no_version_and_an_ended_job_cannot_be_upgraded(b
 
 
 def test_concurrent_upgrades_get_different_version_numbers(backend: Backend) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await submit(cluster.client, cluster.paths, SPEC, job=JOB, request="r1")
         other = await open_session(cluster.backend)
         first = await upgrade_to(cluster, "b2")

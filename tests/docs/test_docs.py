@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import config, explain
+from holdfast.client import Cluster
+from holdfast.runner.watchdog.isolation import ISOLATION_VARIABLE
 from tests.docs.command_reference import REFERENCE, render_reference
 
 ROOT = Path(__file__).parents[2]
@@ -61,9 +63,8 @@ def _cells(row: str) -> list[str]:
 
 
 def packages_in_tree() -> set[str]:
-    """Return the packages of src/holdfast on the first and second level."""
-    found = [path.parent for pattern in ("*/__init__.py", "*/*/__init__.py") for path in PACKAGES.glob(pattern)]
-    return {f"{path.relative_to(ROOT)}/" for path in found}
+    """Return the packages below src/holdfast, at any depth."""
+    return {f"{path.parent.relative_to(ROOT)}/" for path in PACKAGES.glob("*/**/__init__.py")}
 
 
 def folders_of_tests() -> set[str]:
@@ -80,6 +81,13 @@ def test_contributing_lists_exactly_the_packages_in_order() -> None:
 
 def test_contributing_lists_exactly_the_test_folders_in_order() -> None:
     assert documented_folders("| folder | content |") == sorted(folders_of_tests())
+
+
+def test_no_package_has_more_modules_than_contributing_allows() -> None:
+    (limit,) = re.findall(r"A package of `src/` has at most (\d+) modules", read(ROOT / "CONTRIBUTING.md"))
+    for package in {file.parent for file in PACKAGES.rglob("*.py")}:
+        modules = [file.stem for file in package.glob("*.py") if file.stem not in ("__init__", "__main__")]
+        assert len(modules) <= int(limit), f"{package.relative_to(ROOT)} has {len(modules)} modules"
 
 
 def test_architecture_names_only_modules_that_exist() -> None:
@@ -166,6 +174,19 @@ def test_guides_name_only_settings_that_exist() -> None:
     for name in ("README.md", "docs/operations.md", "docs/kafka.md", "docs/explain.md", "docs/sinks.md"):
         named = {each for each in _SETTING.findall(read(ROOT / name)) if not each.endswith((".json", ".log", ".toml"))}
         assert named <= known, f"{name} names the unknown settings {sorted(named - known)}"
+
+
+def test_operations_names_every_environment_variable_of_users() -> None:
+    reads = re.compile(r'environ(?:\.get\(|\[)"(HOLDFAST_[A-Z_]+)"')
+    variables = {match[1] for file in PACKAGES.rglob("*.py") for match in reads.finditer(read(file))} | {ISOLATION_VARIABLE}
+    named = set(inline_code(read(ROOT / "docs" / "operations.md")))
+    assert {name for name in variables if not any(code.startswith(name) for code in named)} == set()
+
+
+def test_client_guide_names_every_method_of_a_cluster() -> None:
+    methods = {name for name in vars(Cluster) if not name.startswith("_")} - {"close"}
+    guide = read(ROOT / "docs" / "client.md")
+    assert {name for name in methods if not re.search(rf"(?:`|\.){name}\b", guide)} == set()
 
 
 def test_explain_guide_lists_exactly_the_signatures_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Limits of a query: which sources cannot be resumed, where the checkpoint goes, and what operators are told."""
+"""Limits of a query: sources that cannot be resumed, the location of the checkpoint, and the notes for operators."""
 
 import json
 from pathlib import Path

@@ -14,7 +14,7 @@ from tests.harness.drivers import DRIVER_TIMEOUT_S, DriverProcess
 from tests.harness.waiting import wait_until
 
 
-class Scene:
+class ReadinessScene:
     """Driver whose script has begun, on a clock of the test."""
 
     def __init__(self, directory: Path, source: str) -> None:
@@ -44,7 +44,7 @@ def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 def fake_context(monkeypatch: pytest.MonkeyPatch, context: object) -> None:
     """Install a PySpark whose SparkContext is in this state."""
     module = ModuleType("pyspark")
-    module.SparkContext = SimpleNamespace(_active_spark_context=context)  # type: ignore[attr-defined]
+    module.SparkContext = SimpleNamespace(_active_spark_context=context)  # type: ignore[attr-defined]  # fake module
     monkeypatch.setitem(sys.modules, "pyspark", module)
 
 
@@ -54,7 +54,7 @@ def fake_context(monkeypatch: pytest.MonkeyPatch, context: object) -> None:
     [("import time", PLAIN_SCRIPT_S), ("import pyspark", UNUSED_SPARK_S), ("from holdfast.job import context", UNUSED_SPARK_S)],
 )
 def test_script_without_spark_does_not_start_for_ever(tmp_path: Path, source: str, limit_s: float) -> None:
-    scene = Scene(tmp_path, source)
+    scene = ReadinessScene(tmp_path, source)
     scene.now_s = limit_s - 0.1
     assert scene.reason() == ""
     scene.now_s = limit_s
@@ -63,7 +63,7 @@ def test_script_without_spark_does_not_start_for_ever(tmp_path: Path, source: st
 
 @pytest.mark.usefixtures("without_pyspark")
 def test_script_whose_modules_import_pyspark_gets_the_long_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(tmp_path, "import my_job")
+    scene = ReadinessScene(tmp_path, "import my_job")
     fake_context(monkeypatch, None)
     scene.now_s = PLAIN_SCRIPT_S
     assert scene.reason() == ""
@@ -71,7 +71,7 @@ def test_script_whose_modules_import_pyspark_gets_the_long_limit(tmp_path: Path,
 
 @pytest.mark.usefixtures("without_pyspark")
 def test_spark_that_waits_for_its_master_has_no_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(tmp_path, "import pyspark")
+    scene = ReadinessScene(tmp_path, "import pyspark")
     context = SimpleNamespace(_jsc=None)
     fake_context(monkeypatch, context)
     scene.now_s = 100 * UNUSED_SPARK_S
@@ -82,16 +82,16 @@ def test_spark_that_waits_for_its_master_has_no_time_limit(tmp_path: Path, monke
 
 @pytest.mark.usefixtures("without_pyspark")
 def test_connect_session_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(tmp_path, "import pyspark")
+    scene = ReadinessScene(tmp_path, "import pyspark")
     module = ModuleType("pyspark.sql.connect.session")
-    module.SparkSession = SimpleNamespace(_default_session=object())  # type: ignore[attr-defined]
+    module.SparkSession = SimpleNamespace(_default_session=object())  # type: ignore[attr-defined]  # fake module
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert scene.reason() == "the script is connected to Spark"
 
 
 @pytest.mark.usefixtures("without_pyspark")
 def test_first_query_counts(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, "import pyspark")
+    scene = ReadinessScene(tmp_path, "import pyspark")
     scene.queries.add(SimpleNamespace(isActive=True, name="words", id="q1"))
     assert scene.reason() == "a query has started"
 
@@ -99,7 +99,7 @@ def test_first_query_counts(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("without_pyspark")
 def test_announcement_is_written_again_after_a_failed_write(tmp_path: Path) -> None:
     (tmp_path / f"{READY_FILE}.new").mkdir()  # a directory in the way
-    scene = Scene(tmp_path, "import time")
+    scene = ReadinessScene(tmp_path, "import time")
     scene.now_s = PLAIN_SCRIPT_S
     assert scene.reason() == ""
     (tmp_path / f"{READY_FILE}.new").rmdir()

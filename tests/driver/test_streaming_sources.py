@@ -13,14 +13,14 @@ class NoServer:
     """Client of a plan that is never sent."""
 
 
-class Session:
+class FakeSession:
     client = NoServer()
 
 
 def connect_writer(plan: Any) -> Any:
     from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
 
-    session: Any = Session()
+    session: Any = FakeSession()
     return DataStreamWriter(plan, session)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.harness.log_scene import Machine, Scene
+from tests.harness.log_scene import LogScene, LogWriter
 
 Labels = tuple[set[str], set[str]]
 FLINK_LEADER = "org.apache.flink.runtime.jobmaster.JobManagerRunner"
@@ -11,30 +11,30 @@ CLIENT = "org.apache.zookeeper.ClientCnxn"
 CURATOR = "org.apache.curator.framework.state.ConnectionStateManager"
 
 
-def log_stall(machine: Machine, scene: Scene, onset_s: float, length_ms: int) -> None:
+def log_stall(machine: LogWriter, scene: LogScene, onset_s: float, length_ms: int) -> None:
     end = scene.at(onset_s) + timedelta(milliseconds=length_ms)
     message = f"fsync-ing the write ahead log in SyncThread:{machine.number} took {length_ms}ms which will adversely affect operation latency."
     machine.log(end, message, level="WARN", thread=f"SyncThread:{machine.number}:FileTxnLog@338")
 
 
-def log_connection_lost(machine: Machine, scene: Scene, at_s: float, session: str) -> None:
+def log_connection_lost(machine: LogWriter, scene: LogScene, at_s: float, session: str) -> None:
     message = f"Unable to read additional data from server sessionid {session}, likely server has closed socket, closing socket connection and attempting reconnect"
     machine.log(scene.at(at_s), message, logger=CLIENT)
 
 
-def log_connected(machine: Machine, scene: Scene, at_s: float, session: str) -> None:
+def log_connected(machine: LogWriter, scene: LogScene, at_s: float, session: str) -> None:
     message = f"Session establishment complete on server zk2/10.0.0.2:2181, session id = {session}, negotiated timeout = 10000"
     machine.log(scene.at(at_s), message, logger=CLIENT)
 
 
-def healthy(scene: Scene) -> Labels:
+def healthy(scene: LogScene) -> Labels:
     scene.ensemble()
     for system in ("kafka", "flink", "spark"):
         scene.machine(system, 1)
     return set(), set()
 
 
-def hiccup(scene: Scene) -> Labels:
+def hiccup(scene: LogScene) -> Labels:
     """Lose a connection that is back at once, and write slowly for a short time: no diagnosis."""
     servers = scene.ensemble()
     log_stall(servers[0], scene, 0, scene.random.randrange(20, 900))
@@ -44,20 +44,20 @@ def hiccup(scene: Scene) -> Labels:
     return set(), set()
 
 
-def disk_stall(scene: Scene) -> Labels:
+def disk_stall(scene: LogScene) -> Labels:
     servers = scene.ensemble()
     log_stall(scene.random.choice(servers), scene, 0, scene.random.randrange(2000, 40_000))
     return {"zk-disk-stall"}, set()
 
 
-def simultaneous_stall(scene: Scene) -> Labels:
+def simultaneous_stall(scene: LogScene) -> Labels:
     servers = scene.ensemble(5)
     for machine in scene.random.sample(servers, scene.random.randrange(2, 6)):
         log_stall(machine, scene, 0, scene.random.randrange(5000, 60_000))
     return {"zk-simultaneous-stall"}, set()
 
 
-def follower_partitioned(scene: Scene) -> Labels:
+def follower_partitioned(scene: LogScene) -> Labels:
     first, second, _ = scene.ensemble()
     trace = "Exception when following the leader\njava.net.SocketTimeoutException: Read timed out\n\tat java.base/sun.nio.ch.A.b(C.java:1)"
     first.log(scene.at(0), trace, level="WARN")
@@ -71,7 +71,7 @@ def follower_partitioned(scene: Scene) -> Labels:
     return {"zk-follower-partitioned"}, set()
 
 
-def quorum_lost(scene: Scene) -> Labels:
+def quorum_lost(scene: LogScene) -> Labels:
     servers = scene.ensemble()
     servers[1].log(scene.at(0), "Shutting down Leader, reason: Not sufficient followers synced, only synced with sids: [ [2] ]")
     for machine in servers:
@@ -80,7 +80,7 @@ def quorum_lost(scene: Scene) -> Labels:
     return {"zk-quorum-lost"}, set()
 
 
-def session_expired(scene: Scene) -> Labels:
+def session_expired(scene: LogScene) -> Labels:
     servers, manager, session = scene.ensemble(), scene.machine("flink", 1), scene.session()
     servers[0].log(
         scene.at(0), f"Expiring session {session}, timeout of 10000ms exceeded", thread="SessionTracker:ZooKeeperServer@730"
@@ -91,14 +91,14 @@ def session_expired(scene: Scene) -> Labels:
     return {"zk-session-expired"}, set()
 
 
-def rolling_restart(scene: Scene) -> Labels:
+def rolling_restart(scene: LogScene) -> Labels:
     for position, machine in enumerate(scene.ensemble()):
         machine.log(scene.at(-500), f"Starting quorum peer, myid={machine.number}", thread="main:QuorumPeerMain@163")
         machine.log(scene.at(60 * position), f"Starting quorum peer, myid={machine.number}", thread="main:QuorumPeerMain@163")
     return {"zk-rolling-restart"}, set()
 
 
-def lost_on_suspend(scene: Scene) -> Labels:
+def lost_on_suspend(scene: LogScene) -> Labels:
     scene.ensemble()
     manager, session = scene.machine("flink", 1), scene.session()
     log_connection_lost(manager, scene, 0, session)
@@ -108,7 +108,7 @@ def lost_on_suspend(scene: Scene) -> Labels:
     return {"leadership-lost-on-suspend"}, set()
 
 
-def resurrected(scene: Scene) -> Labels:
+def resurrected(scene: LogScene) -> Labels:
     old, new = scene.machine("flink", 1), scene.machine("flink", 2)
     alive, dead = scene.job(), scene.job()
     old.log(scene.at(-30), f"Completed checkpoint 812 for job {alive} (100 bytes in 20 ms).")
@@ -120,7 +120,7 @@ def resurrected(scene: Scene) -> Labels:
     return {"job-resurrected"}, set()
 
 
-def starved(scene: Scene) -> Labels:
+def starved(scene: LogScene) -> Labels:
     manager, job = scene.machine("flink", 1), scene.job()
     for turn in range(scene.random.randrange(2, 6)):
         message = f"Job words ({job}) switched from state RUNNING to FAILING.\norg.apache.flink.NoResourceAvailableException: Not enough free slots available"
@@ -129,21 +129,21 @@ def starved(scene: Scene) -> Labels:
     return {"slot-starvation-loop"}, set()
 
 
-def restart_loop(scene: Scene) -> Labels:
+def restart_loop(scene: LogScene) -> Labels:
     manager, job = scene.machine("flink", 1), scene.job()
     for turn in range(scene.random.randrange(4, 9)):
         manager.log(scene.at(20 * turn), f"Restarting the job words ({job}).")
     return {"restart-loop"}, set()
 
 
-def recovery_fatal(scene: Scene) -> Labels:
+def recovery_fatal(scene: LogScene) -> Labels:
     manager = scene.machine("flink", 1)
     message = f"Fatal error occurred in the cluster entrypoint.\nCaused by: java.lang.Exception: Could not recover job with job id {scene.job()}."
     manager.log(scene.at(0), message, level="ERROR", logger="org.apache.flink.runtime.entrypoint.ClusterEntrypoint")
     return {"recovery-fatal"}, set()
 
 
-def broker_lost(scene: Scene) -> Labels:
+def broker_lost(scene: LogScene) -> Labels:
     scene.ensemble()
     broker, session = scene.machine("kafka", 1), scene.session()
     log_connection_lost(broker, scene, 0, session)
@@ -155,14 +155,14 @@ def broker_lost(scene: Scene) -> Labels:
     return {"kafka-broker-session-lost", "zk-session-expired"}, set()
 
 
-def broker_fenced(scene: Scene) -> Labels:
+def broker_fenced(scene: LogScene) -> Labels:
     controller = scene.machine("kafka", 1)
     message = "[QuorumController id=1] Fencing broker 2 at epoch 7 because its session has timed out."
     controller.log(scene.at(0), message, logger="org.apache.kafka.controller.ReplicationControlManager")
     return {"kafka-broker-session-lost"}, set()
 
 
-def offset_reset(scene: Scene) -> Labels:
+def offset_reset(scene: LogScene) -> Labels:
     consumer = scene.machine("flink", 1)
     offset, partition = scene.random.randrange(1 << 40), f"clicks-{scene.random.randrange(99)}"
     message = f"[Consumer clientId=c, groupId=g] Fetch position FetchPosition{{offset={offset}, offsetEpoch=Optional[0]}} is out of range for partition {partition}, resetting offset"
@@ -172,14 +172,14 @@ def offset_reset(scene: Scene) -> Labels:
     return {"kafka-offset-reset"}, set()
 
 
-def data_loss(scene: Scene) -> Labels:
+def data_loss(scene: LogScene) -> Labels:
     driver = scene.machine("spark", 1)
     message = "Query words terminated with error\norg.apache.spark.SparkException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data may have been lost"
     driver.log(scene.at(0), message, level="ERROR", logger="MicroBatchExecution")
     return {"offset-data-loss"}, set()
 
 
-def gc_pause(scene: Scene) -> Labels:
+def gc_pause(scene: LogScene) -> Labels:
     servers = scene.ensemble()
     length_ms = scene.random.randrange(1500, 30_000)
     message = f"Detected pause in JVM or host machine (e.g. a stop the world GC, or JVM not scheduled): pause of approximately {length_ms}ms"
@@ -187,7 +187,7 @@ def gc_pause(scene: Scene) -> Labels:
     return {"gc-pause"}, set()
 
 
-def clock_skew(scene: Scene) -> Labels:
+def clock_skew(scene: LogScene) -> Labels:
     servers = scene.ensemble()
     servers[2].behind = timedelta(milliseconds=scene.random.choice([-1, 1]) * scene.random.randrange(2000, 60_000))
     for number in range(10):
@@ -202,9 +202,9 @@ def clock_skew(scene: Scene) -> Labels:
     return {"clock-skew"}, set()
 
 
-SITUATIONS: tuple[Callable[[Scene], Labels], ...] = (
+SITUATIONS: tuple[Callable[[LogScene], Labels], ...] = (
     healthy, healthy, hiccup, disk_stall, simultaneous_stall, follower_partitioned, quorum_lost, session_expired, rolling_restart,
     lost_on_suspend, resurrected, starved, restart_loop, recovery_fatal, broker_lost, broker_fenced, offset_reset, data_loss,
     gc_pause, clock_skew,
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 SEEDS = 5

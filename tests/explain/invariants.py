@@ -12,7 +12,7 @@ KEYS = {"summary", "diagnoses", "components", "counts", "lifetimes", "bursts", "
 DIAGNOSIS_KEYS = {
     "signature", "title", "confidence", "start", "end", "components", "explanation", "advice", "root", "issues", "evidence",
     "chain",
-}  # fmt: skip
+}  # fmt: skip  # one item per line is harder to read
 COUNTS = {"bytes", "lines", "records", "events", "unparsed_lines"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")

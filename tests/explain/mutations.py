@@ -13,7 +13,7 @@ import pyarrow
 from holdfast.explain.library import load_library
 from tests.explain.corpus import SITUATIONS
 from tests.harness import log_situations as situations
-from tests.harness.log_scene import Scene
+from tests.harness.log_scene import LogScene
 
 Mutation = Callable[[random.Random, bytes], bytes]
 ROUTINE_KEPT = 0.15
@@ -35,11 +35,11 @@ _ODD = (
     b"\xef\xbb\xbf", b"\x1b[31m", b"\x1b[0m", b"\x1b]0;title\x07", b"\x1b[2J\x1b[H", b"\x08\x08", b"\x0b", b"\x0c", b"\x85",
     b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xae", b"\x7f", b"\t", b"   ", b"{", b'{"', b'"', b"\\", b"\\ud800", b"%",
     b"{0}", b"[", b"]" * 9, b"(" * 9, b"</script>", b"$", "٣".encode(), "①".encode(),
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 _NUMBERS = (
     b"", b"0", b"-1", b"-99999999999999999999", b"99999999999", b"999999999999", b"9" * 400, b"1e309", b"0x",
     b"00000000000000001", "٣٣٣".encode(), b"18446744073709551616", b"1.5", b"NaN",
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 _TIMES = (
     b"0001-01-01 00:00:00,000", b"9999-12-31 23:59:59,999", b"0000-00-00 00:00:00,000", b"2026-13-01 00:00:00,000",
     b"2026-02-30 12:00:00,000", b"2026-03-04 25:61:61,000", b"2026-03-04 24:00:00,000", b"2026-03-04 12:99:99,000",
@@ -47,7 +47,7 @@ _TIMES = (
     b"0001-01-01T00:00:00.000+23:59", b"2026-03-04T12:00:00.000+99:99", b"2026-03-04T12:00:00.123456789Z",
     b"2026-03-04 12:00:00,000 -0800", b"26/02/30 12:00:00", b"Feb 30 12:00:00", b"Xyz 10 10:10:10", b"99:99:99",
     b"00:00:00", b"March 4th 0001, 02:35:01.711", "٢٠٢٦-03-04 12:00:00,000".encode(),
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 _TIME = re.compile(rb"\d{2,4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?|\d\d:\d\d:\d\d")
 
 
@@ -67,11 +67,11 @@ def seeds(directory: Path, rng: random.Random) -> list[list[bytes]]:
     """Return groups of related files: all situations of the corpus, reports, and the examples of the library."""
     found = [[report.encode()] for report in _REPORTS]
     for number, play in enumerate(dict.fromkeys(SITUATIONS)):
-        scene = Scene(rng.randrange(1 << 30))
+        scene = LogScene(rng.randrange(1 << 30))
         play(scene)
         place = directory / f"{number}"
         place.mkdir()
-        found.append([_thinned(rng, path.read_bytes()) for path in scene.write(place)])
+        found.append([_drop_routine_lines(rng, path.read_bytes()) for path in scene.write(place)])
     known = load_library()
     examples = [example for pattern in known.patterns.all for example in pattern.examples]
     found.append(["\n".join(examples).encode(), "\n".join(e for format in known.formats.all for e in format.examples).encode()])
@@ -80,7 +80,7 @@ def seeds(directory: Path, rng: random.Random) -> list[list[bytes]]:
     return found
 
 
-def _thinned(rng: random.Random, data: bytes) -> bytes:
+def _drop_routine_lines(rng: random.Random, data: bytes) -> bytes:
     says = re.compile(b"|".join(re.escape(one.encode()) for pattern in load_library().patterns.all for one in pattern.literals))
     return b"".join(
         line
@@ -210,7 +210,7 @@ def break_json(rng: random.Random, data: bytes) -> bytes:
         b'{"log":"' + data[:80].replace(b"\n", b"\\n") + b'","stream":"stdout","time":"2026-03-04T12:00:00Z"}',
         b'{"duration_ms": -5, "job": "x", "phase": "PARKED", "reason": "\\ud83d", "time": "2026-03-04T12:00:00Z", '
         b'"node": "\\u001b[2J"}',
-    )  # fmt: skip
+    )  # fmt: skip  # one item per line is harder to read
     at = data.find(b"\n", _at(rng, data)) + 1
     return data[:at] + b"".join(line[: rng.choice((len(line), 20))] + b"\n" for line in rng.sample(lines, 4)) + data[at:]
 
@@ -224,7 +224,7 @@ def nothing(rng: random.Random, data: bytes) -> bytes:
 MUTATIONS: tuple[Mutation, ...] = (
     flip, delete, double, insert, insert, truncate, mid_character, swap, join, wrap, indent, repeat, numbers, numbers,
     times, times, zones, carriage, utf_16, break_json, nothing,
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 _PACKED = (("gz", gzip.compress), ("zst", lambda data: pyarrow.compress(data, "zstd", asbytes=True)), ("bz2", bz2.compress))
 
 
@@ -238,8 +238,8 @@ def mutants(rng: random.Random, known: Sequence[Sequence[bytes]]) -> list[Mutant
 def _mutant(rng: random.Random, number: int, data: bytes, known: Sequence[Sequence[bytes]]) -> Mutant:
     story = []
     if rng.random() < 0.1:
-        data = mixed(rng, data, rng.choice(rng.choice(known)))
-        story.append("mixed")
+        data = mix(rng, data, rng.choice(rng.choice(known)))
+        story.append("mix")
     for _ in range(rng.choice((1, 1, 2, 3, 5))):
         mutation = rng.choice(MUTATIONS)
         if len(data) < SIZE_MAX or mutation in (flip, delete, truncate, swap):
@@ -256,7 +256,7 @@ def _mutant(rng: random.Random, number: int, data: bytes, known: Sequence[Sequen
     )
 
 
-def mixed(rng: random.Random, data: bytes, other: bytes) -> bytes:
+def mix(rng: random.Random, data: bytes, other: bytes) -> bytes:
     """Interleave the lines of two files."""
     lines = [(rng.random(), line) for line in other.splitlines(keepends=True)]
     mine = data.splitlines(keepends=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.explain.corpus import SEEDS, SITUATIONS
 from tests.harness.explain_in_process import explain_logs
-from tests.harness.log_scene import Scene
+from tests.harness.log_scene import LogScene
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_precision_and_recall_over_a_labelled_corpus(tmp_path: Path, report: Cal
     for number, play in enumerate(play for play in SITUATIONS for _ in range(SEEDS)):
         directory = tmp_path / f"{number}"
         directory.mkdir()
-        scene = Scene(number)
+        scene = LogScene(number)
         must, may = play(scene)
         found = {one.signature for one in explain_logs(*scene.write(directory)).diagnoses}
         found_right.update(found & must)

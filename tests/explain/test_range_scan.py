@@ -5,6 +5,7 @@ import pickle
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
@@ -35,7 +36,7 @@ def log(seed: int, records: int = 400) -> bytes:
     return "".join(RECORD.format(n // 10 % 60, n % 1000, chance.choice(MESSAGES)) for n in range(records)).encode()
 
 
-def scan_in_steps(path: Path, size: int, step: int) -> tuple[object, ...]:
+def scan_in_steps(path: Path, size: int, step: int) -> tuple[Any, ...]:
     """Scan a file in ranges of `step` bytes."""
     parts = [ranges.ByteRange(0, str(path), "", begin, min(begin + step, size)) for begin in range(0, size, step)]
     merged = merge_scans(
@@ -155,7 +156,7 @@ def test_lines_and_records_of_tens_of_megabytes_are_read(tmp_path: Path) -> None
 def test_result_is_bounded_and_further_events_are_counted(tmp_path: Path) -> None:
     line = "2016-01-19 13:{:02d}:09,418 - INFO  [QuorumPeer[myid=1]:A@1] - LOOKING\n"
     kinds = "".join(f"2016-01-19 13:00:00,000 - INFO  [main:A@1] - word{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]}"
-                    f"{'uvwxyz'[n // 100 % 6]} here\n" for n in range(600))  # fmt: skip
+                    f"{'uvwxyz'[n // 100 % 6]} here\n" for n in range(600))  # fmt: skip  # one item per line is harder to read
     (tmp_path / "x.log").write_text("".join(line.format(minute) for minute in (1, 2) for _ in range(200)) + kinds)
     found = scan_files(tmp_path / "x.log")
     assert len(found.events) == 2 * event_budget.EVENTS_PER_MINUTE
@@ -235,7 +236,7 @@ def test_file_with_another_prefix_than_expected_is_not_read(tmp_path: Path) -> N
     (tmp_path / "a.log").write_bytes(b"another machine's\n" + log(1))
     (other,) = range_scan.scan_ranges([range._replace(expected_prefix=one.prefix)], KNOWN, compiled=False).ranges
     assert not other.was_opened and not other.records
-    assert other.problem == "cannot be read: there is another file of that name"
+    assert other.problem == "cannot be read: this machine has a different file at this path"
 
 
 def test_small_files_are_combined_and_large_ones_split() -> None:

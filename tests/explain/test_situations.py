@@ -74,7 +74,7 @@ def test_skewed_clock_is_corrected_by_shared_sessions_and_reported(tmp_path: Pat
     answer = explain_logs(*files).as_json()
     found = {one["signature"]: one for one in answer["diagnoses"]}
     assert set(found) == {"clock-skew", "zk-simultaneous-stall"}
-    assert found["clock-skew"]["title"] == "the clock of zookeeper 2 is 4.2 s behind the others"
+    assert found["clock-skew"]["title"] == "the clock of zookeeper 2 is 4.2 s behind the other clocks"
     assert found["zk-simultaneous-stall"]["groups"][0]["spread_ms"] < 10
     first, second = answer["components"]
     assert (first["clock_offset_ms"], first["clock_error_ms"]) == (0, 0)

@@ -41,7 +41,7 @@ WRAPPERS = ("", "", "kubernetes", "journald")
 
 
 @dataclass
-class Machine:
+class LogWriter:
     """Writer of one log."""
 
     system: str
@@ -66,19 +66,19 @@ class Machine:
         return write(clock, message, logger or _LOGGERS[self.system], level)
 
 
-class Scene:
+class LogScene:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.begin = DAY + timedelta(days=self.random.randrange(300), seconds=self.random.randrange(80_000))
-        self.machines: list[Machine] = []
+        self.machines: list[LogWriter] = []
 
-    def machine(self, system: str, number: int) -> Machine:
+    def machine(self, system: str, number: int) -> LogWriter:
         """Add a machine whose clock is synchronized within a few milliseconds."""
-        machine = Machine(system, f"{system}-{number}", number, timedelta(milliseconds=self.random.randrange(-8, 9)))
+        machine = LogWriter(system, f"{system}-{number}", number, timedelta(milliseconds=self.random.randrange(-8, 9)))
         self.machines.append(machine)
         return machine
 
-    def ensemble(self, size: int = 3) -> list[Machine]:
+    def ensemble(self, size: int = 3) -> list[LogWriter]:
         return [self.machine("zookeeper", number) for number in range(1, size + 1)]
 
     def at(self, seconds: float) -> datetime:
@@ -100,11 +100,11 @@ class Scene:
                 machine.log(self.at(self.random.uniform(-600, 600)), message, thread="main:Routine@1")
             lines = [line for _, line in sorted(machine.lines, key=lambda pair: pair[0])]
             files.append(directory / f"{machine.name}.log")
-            files[-1].write_text("".join(_wrapped(lines, self.random.choice(WRAPPERS), machine)))
+            files[-1].write_text("".join(_wrap(lines, self.random.choice(WRAPPERS), machine)))
         return files
 
 
-def _wrapped(records: list[str], wrapper: str, machine: Machine) -> list[str]:
+def _wrap(records: list[str], wrapper: str, machine: LogWriter) -> list[str]:
     lines = [line for record in records for line in record.splitlines(keepends=True)]
     if wrapper == "kubernetes":
         return [f"2026-01-01T00:00:00.{number:09d}Z stdout F {line}" for number, line in enumerate(lines)]

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-DAY = datetime(2026, 3, 4)  # noqa: DTZ001 - logs state no time zone
+DAY = datetime(2026, 3, 4)  # noqa: DTZ001 -- logs state no time zone
 
 
 def at(clock: str) -> datetime:

@@ -134,7 +134,7 @@ class PreparedCluster:
         """Write the state of a job, with one event, like a leader."""
         where = NodeId(node) if node is not None else None
         event = Event(1, time.time() - 90, phase, reason, Attempt(attempt), where, Epoch(1))
-        state = JobState(phase, reason, Attempt(attempt), where, request=f"r-{job}", events=(event,), **fields)  # type: ignore[arg-type]
+        state = JobState(phase, reason, Attempt(attempt), where, request=f"r-{job}", events=(event,), **fields)  # type: ignore[arg-type]  # any fields
         self.put(self.paths.job(JobId(job), "state"), encode(state))
         return state
 

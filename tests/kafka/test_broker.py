@@ -102,11 +102,11 @@ def test_silent_leader_does_not_affect_answers_of_other_leaders(kraft: Brokers) 
     topic.create([1], [2], [3])
     kraft[2].pause()
 
-    def described() -> BrokerSnapshot | None:
+    def described_snapshot() -> BrokerSnapshot | None:
         snapshot = topic.snapshot()
         return snapshot if not snapshot.problem and not snapshot.topics[topic.name].problem else None
 
-    partitions = wait_until(described, SETTLE_S, "the topic is described").topics[topic.name].partitions
+    partitions = wait_until(described_snapshot, SETTLE_S, "the topic is is_described").topics[topic.name].partitions
     assert [partitions[number].latest for number in (0, 2)] == [0, 0]
     assert partitions[1].latest is None
 
@@ -157,10 +157,10 @@ def test_broker_with_tls_and_sasl_is_reached_with_the_options_of_the_job(
     store.write_bytes(_private_key_pkcs8(certificate) + certificate.cert_chain_pems[0].bytes())
     authority.cert_pem.write_to_path(trusted)
 
-    def secured(ports: Ports) -> dict[str, str]:
+    def secure_properties(ports: Ports) -> dict[str, str]:
         return sasl_tls_properties(ports, user="ann", password=PASSWORD, key_store=str(store))
 
-    with kraft_brokers(tmp_path / "brokers", size=1, extra=secured) as brokers:
+    with kraft_brokers(tmp_path / "brokers", size=1, extra=secure_properties) as brokers:
         topic = Topic(brokers)
         topic.create([1])
         topic.write(3)

@@ -261,7 +261,7 @@ def make_truncated_reader(
 
 
 def check_until_healthy(reader: CheckedReader) -> list[OffsetFinding]:
-    """Check until nothing is findings. Return all findings on the way, without leader changes."""
+    """Check until there are no findings. Return all findings on the way, without leader changes."""
     findings_seen: list[OffsetFinding] = []
 
     def is_healthy() -> bool:

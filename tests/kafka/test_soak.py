@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -69,9 +70,9 @@ class Traffic:
             producer.poll(0)
         assert producer.flush(DRAIN_S) == 0, "everything is written or refused in the end"
 
-    def _on_delivery(self, error: object, message: object) -> None:
+    def _on_delivery(self, error: object, message: Any) -> None:
         if error is None:
-            self.written[message.value().decode()] += 1  # type: ignore[attr-defined]
+            self.written[message.value().decode()] += 1
         else:
             self.refused += 1
 

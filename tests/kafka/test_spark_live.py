@@ -47,7 +47,7 @@ def run_spark(script: Path, *arguments: str) -> str:
     return result.stdout
 
 
-class Stream:
+class KafkaQuery:
     """Query that runs until it has read all records."""
 
     def __init__(self, topic: Topic, directory: Path) -> None:
@@ -80,7 +80,7 @@ def test_recreated_topic_that_spark_does_not_notice_is_found(kraft: Brokers, tmp
     topic.create([1, 2], [2, 3])
     topic.write(100, 0)
     topic.write(7, 1)
-    stream = Stream(topic, tmp_path)
+    stream = KafkaQuery(topic, tmp_path)
     stream.run()
     saved = read_positions(stream.query(), 0, stream.starting_offsets())
     zero, one = Partition(topic.name, 0), Partition(topic.name, 1)
@@ -105,7 +105,7 @@ def test_planned_batch_has_a_position_with_two_ends(kraft: Brokers, tmp_path: Pa
     topic = Topic(kraft)
     topic.create([1, 2])
     topic.write(75)
-    stream = Stream(topic, tmp_path)
+    stream = KafkaQuery(topic, tmp_path)
     stream.run()
     stream.drop_newest_commit()
     query = stream.query()

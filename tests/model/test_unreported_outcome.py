@@ -42,7 +42,7 @@ class JobHistory:
     newest_claim: int = 0
     outcomes: dict[Attempt, Outcome] = field(default_factory=dict)
     driver_ends: dict[int, Ending] = field(default_factory=dict)
-    told: list[int] = field(default_factory=list)
+    reported_ends: list[int] = field(default_factory=list)
     """Attempts whose driver's end ZooKeeper has learned, in order, with repetitions."""
 
     @property
@@ -51,7 +51,7 @@ class JobHistory:
         return outcome is not None and outcome.ending is Ending.FINISHED
 
     def untold(self) -> list[int]:
-        return [attempt for attempt in self.driver_ends if attempt not in self.told]
+        return [attempt for attempt in self.driver_ends if attempt not in self.reported_ends]
 
     def run_attempt(self, fate: Fate) -> None:
         self.attempt += 1
@@ -60,15 +60,15 @@ class JobHistory:
         attempt = Attempt(self.attempt)
         first = first_unreported_attempt(self.report) if self.report is not None else attempt
         self.report = report(attempt, first_unreported=first)
-        outcome, told = self._execute(fate, attempt, first)
+        outcome, reported_ends = self._execute(fate, attempt, first)
         if outcome is not None and fate.reported:
             self.report = report(attempt, outcome.ending, first_unreported=first)
-            self.told += told
+            self.reported_ends += reported_ends
         elif fate.certified:
             self.report = report(attempt, Ending.LOST, first_unreported=first)
 
     def _execute(self, fate: Fate, attempt: Attempt, first: Attempt) -> tuple[Outcome | None, list[int]]:
-        """Return the outcome, if the runner lives to see one, and the attempt whose driver's end it tells."""
+        """Return the outcome, or None if the runner dies before, and the attempt whose driver's end it describes."""
         if fate.until == "lease":
             return None, []
         outcomes = {each: outcome for each, outcome in self.outcomes.items() if each >= first}
@@ -104,7 +104,7 @@ def test_each_end_of_a_driver_is_reported_once_and_a_finished_job_never_runs_aga
     for fate in course:
         if not history.has_ended:
             history.run_attempt(fate)
-    assert len(set(history.told)) == len(history.told), "no failure counts twice"
+    assert len(set(history.reported_ends)) == len(history.reported_ends), "no failure counts twice"
 
 
 @pytest.mark.parametrize("certified", [False, True])
@@ -114,14 +114,14 @@ def test_end_is_found_although_many_attempts_were_lost_before_they_looked(certif
     for fate in (Fate("end", Ending.FINISHED, reported=False), *lost, Fate("end")):
         history.run_attempt(fate)
     assert history.has_ended
-    assert (list(history.driver_ends), history.told) == ([1], [1])
+    assert (list(history.driver_ends), history.reported_ends) == ([1], [1])
 
 
 def test_reported_failure_is_not_found_after_its_next_attempt_was_lost() -> None:
     history = JobHistory()
     for fate in (Fate("end", Ending.FAILED), Fate("lease"), Fate("end", Ending.FINISHED)):
         history.run_attempt(fate)
-    assert (list(history.driver_ends), history.told) == ([1, 3], [1, 3])
+    assert (list(history.driver_ends), history.reported_ends) == ([1, 3], [1, 3])
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,12 @@ def test_older_cluster_revokes_the_permission_until_it_is_recognized_again() -> 
 
 
 def test_connection_that_changes_during_the_verification_is_not_accepted() -> None:
-    class ReconnectingZnodes(InMemoryZnodes):
+    class ReconnectsAtBeat(InMemoryZnodes):
         async def get(self, path: str, *, watch: bool = False) -> Znode:
             self.connection_count += path == PATHS.beat
             return await super().get(path, watch=watch)
 
-    znodes = ReconnectingZnodes(make_znodes().znodes)
+    znodes = ReconnectsAtBeat(make_znodes().znodes)
     memory = Memory()
     client = VerifiedClient(znodes)
     with pytest.raises(Unavailable, match="changed during the verification"):

@@ -54,7 +54,7 @@ def test_write_does_not_wait_for_close(file: Path) -> None:
     last_seen = LastSeenFile(file)
     for beat in (10, 11):
         last_seen.record(watermark(beat))
-        wait_until(lambda beat=beat: LastSeenFile(file).latest() == watermark(beat), 10, "the beat is written")  # type: ignore[misc]
+        wait_until(lambda beat=beat: LastSeenFile(file).latest() == watermark(beat), 10, "the beat is written")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
     last_seen.close()
 
 

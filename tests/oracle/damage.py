@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.oracle.scene import Scene, checksum_file, remove_file, replace_content
+from tests.oracle.scene import QueryScene, checksum_file, remove_file, replace_content
 
 Change = Callable[[Path], None]
 
@@ -60,7 +60,7 @@ UNPROVABLE = {
 CHANGES_OF_OLDER_FILES = ("deleted", "cut in half", "zeroed")
 
 
-def roles(scene: Scene) -> Mapping[str, Path]:
+def roles(scene: QueryScene) -> Mapping[str, Path]:
     """Return one file of each kind and age in a checkpoint."""
     found = {name: path for name, path in _roles(scene.checkpoint) if path.is_file()}
     if scene.sink_log.is_dir():
@@ -130,14 +130,14 @@ def _numbered(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _version(file: Path) -> int:
-    return int(re.match(r"[0-9]+", file.name)[0])  # type: ignore[index]
+    return int(re.match(r"[0-9]+", file.name)[0])  # type: ignore[index]  # the caller has matched it
 
 
-def _remove_folder(name: str) -> Callable[[Scene], None]:
+def _remove_folder(name: str) -> Callable[[QueryScene], None]:
     return lambda scene: shutil.rmtree(scene.checkpoint / name)
 
 
-def _swap_versions(scene: Scene) -> None:
+def _swap_versions(scene: QueryScene) -> None:
     """Exchange the newest two files of the state in one partition."""
     found = dict(_state_roles(scene.checkpoint))
     for suffix in ("delta", "changelog", "zip"):
@@ -149,14 +149,14 @@ def _swap_versions(scene: Scene) -> None:
             return
 
 
-def _forget_newest_batch(scene: Scene) -> None:
+def _forget_newest_batch(scene: QueryScene) -> None:
     """Remove offsets and commit of the newest batch, as a copy from before it would lack them. The state stays."""
     batch = str(scene.newest_batch())
     for log in ("offsets", "commits"):
         remove_file(scene.checkpoint / log / batch)
 
 
-def _add_stray_state(scene: Scene) -> None:
+def _add_stray_state(scene: QueryScene) -> None:
     """Add an unreadable file of the newest version under another unique id, as a killed task of format 2 leaves it."""
     for name, path in _state_roles(scene.checkpoint):
         if name.endswith("newest") and "_" in path.name and path.suffix in {".zip", ".changelog", ".delta"}:
@@ -164,7 +164,7 @@ def _add_stray_state(scene: Scene) -> None:
             replace_content(path.with_name(f"{version}_00000000-0000-4000-8000-000000000000{path.suffix}"), b"torn")
 
 
-def _hide_missing_state(scene: Scene) -> None:
+def _hide_missing_state(scene: QueryScene) -> None:
     """Move the newest committed file of format 2 to another unique id."""
     for name, path in dict(_state_roles(scene.checkpoint)).items():
         if name.endswith("newest") and "_" in path.name and path.suffix in {".zip", ".changelog", ".delta"}:
@@ -173,7 +173,7 @@ def _hide_missing_state(scene: Scene) -> None:
             remove_file(path)
 
 
-SCENE_CHANGES: Mapping[str, Callable[[Scene], None]] = {
+SCENE_CHANGES: Mapping[str, Callable[[QueryScene], None]] = {
     "folder offsets removed": _remove_folder("offsets"),
     "folder commits removed": _remove_folder("commits"),
     "folder sources removed": _remove_folder("sources"),
@@ -186,7 +186,7 @@ SCENE_CHANGES: Mapping[str, Callable[[Scene], None]] = {
 }
 
 
-def apply_damage(name: str, scene: Scene) -> bool:
+def apply_damage(name: str, scene: QueryScene) -> bool:
     """Apply damage by its name, `ROLE: CHANGE` or the name of a change of the whole checkpoint. False if it does not apply."""
     role, _, change = name.partition(": ")
     if not change:
@@ -203,5 +203,5 @@ def apply_damage(name: str, scene: Scene) -> bool:
     return _fingerprint(scene) != before
 
 
-def _fingerprint(scene: Scene) -> dict[Path, bytes]:
+def _fingerprint(scene: QueryScene) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in scene.home.glob("**/*") if file.is_file()}

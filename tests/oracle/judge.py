@@ -1,4 +1,4 @@
-"""Asks Holdfast for its verdict on the checkpoint of a query."""
+"""Verdict of Holdfast on the checkpoint of a query."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from holdfast.checkpoint import KnownQuery, Query, judge_query
 from holdfast.client.checkpoints import judge_location
 from holdfast.storage import examine_file_sink
 from tests.oracle.program import Program
-from tests.oracle.scene import Scene
+from tests.oracle.scene import QueryScene
 
 WHOLE, DAMAGED, UNKNOWN = "whole", "damaged", "unknown"
 
@@ -18,7 +18,7 @@ class Judgement:
     detail: str = ""
 
 
-def judge(program: Program, scene: Scene) -> Judgement:
+def judge(program: Program, scene: QueryScene) -> Judgement:
     """Judge a checkpoint, and the log of the sink if the query writes files."""
     reports = judge_location(str(scene.checkpoint))
     if not reports:
@@ -31,7 +31,7 @@ def judge(program: Program, scene: Scene) -> Judgement:
     return judgement if in_sink.verdict == WHOLE else in_sink
 
 
-def _judge_sink(query: Query | None, scene: Scene) -> Judgement:
+def _judge_sink(query: Query | None, scene: QueryScene) -> Judgement:
     """Judge as a runner does, which knows the output folder."""
     known = KnownQuery(str(scene.checkpoint), "query", "parquet", str(scene.out))
     verdict = judge_query(query, known, examine_file_sink(str(scene.out)))

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.harness.waiting import wait_until
 from tests.oracle.program import Program
 from tests.oracle.programs import PROGRAMS
-from tests.oracle.scene import Scene
+from tests.oracle.scene import QueryScene
 from tests.oracle.session import ROOT, BatchWriter, run, spark_session
 
 DRIVER_TIMEOUT_S = 300
@@ -29,7 +29,7 @@ class DriverSurvived(Exception):
     """The driver ended in another way than by SIGKILL."""
 
 
-def run_killed_driver(program: Program, scene: Scene, moment: str) -> None:
+def run_killed_driver(program: Program, scene: QueryScene, moment: str) -> None:
     """Continue a query in another process, which kills itself at this moment."""
     order = {"program": program.name, "conf": dict(program.conf), "input": str(scene.input), "home": str(scene.home)}
     result = subprocess.run(
@@ -62,7 +62,7 @@ class KillingWriter(BatchWriter):
 def main() -> None:
     order = json.load(sys.stdin)
     program = replace(next(each for each in PROGRAMS if each.name == order["program"]), conf=order["conf"])
-    scene = Scene(Path(order["input"]), Path(order["home"]))
+    scene = QueryScene(Path(order["input"]), Path(order["home"]))
     with spark_session(scene.home.parent / "warehouse") as spark:
         kill = _killer(spark)
         if order["moment"] == "in state write":
@@ -81,7 +81,7 @@ def _killer(spark: SparkSession) -> Callable[[], None]:
     return kill
 
 
-def _kill_at_first_state_file(scene: Scene, kill: Callable[[], None]) -> None:
+def _kill_at_first_state_file(scene: QueryScene, kill: Callable[[], None]) -> None:
     """Kill as soon as one task has written its new version of the state. Other tasks have not."""
     version = scene.newest_batch() + 2
     state = scene.checkpoint / "state"

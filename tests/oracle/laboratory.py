@@ -20,7 +20,7 @@ from tests.oracle.oracle import ask
 from tests.oracle.program import Program
 from tests.oracle.programs import PROGRAMS
 from tests.oracle.results import Result
-from tests.oracle.scene import STEPS_AFTER, Rows, Scene, add_steps
+from tests.oracle.scene import STEPS_AFTER, QueryScene, Rows, add_steps
 from tests.oracle.session import BatchWriter, StateSnapshots, input_rows, output_rows, run
 from tests.oracle.stores import STORES, writes_snapshots_soon
 
@@ -30,7 +30,7 @@ QUIET_S = 30.0
 @dataclass(frozen=True, slots=True)
 class Prepared:
     program: Program
-    scene: Scene
+    scene: QueryScene
     expected: Rows
 
 
@@ -74,7 +74,7 @@ class Laboratory:
         if cell.damage and not apply_damage(cell.damage, scene):
             shutil.rmtree(scene.home)
             return None
-        kept = Scene(scene.input, self._keep / f"{uuid.uuid4().hex[:12]}")
+        kept = QueryScene(scene.input, self._keep / f"{uuid.uuid4().hex[:12]}")
         shutil.copytree(scene.home, kept.home, ignore=shutil.ignore_patterns("*.parquet"))
         answer = ask(self._spark, prepared.program, scene, prepared.expected)
         shutil.rmtree(scene.home, ignore_errors=True)
@@ -97,7 +97,7 @@ class Laboratory:
         conf: Mapping[str, str] = {} if store == STATELESS else STORES[store]
         program = replace(program, conf={**program.conf, **conf})
         folder = self._work / f"{name}-{store}"
-        scene = Scene(folder / "in", folder / "prepared")
+        scene = QueryScene(folder / "in", folder / "prepared")
         snapshots = StateSnapshots(scene.checkpoint) if writes_snapshots_soon(store) else None
         stops = range(1, program.steps_before + 1) if program.step_by_step else [program.steps_before]
         for start, end in pairwise([0, *stops]):
@@ -114,21 +114,21 @@ class Laboratory:
             for step in range(first, end):
                 topic.add_step(step)
 
-    def _expected_rows(self, program: Program, prepared: Scene, home: Path) -> Rows:
+    def _expected_rows(self, program: Program, prepared: QueryScene, home: Path) -> Rows:
         """Return the rows that a query must have written in the end. They are the same for all state stores."""
         if program.name not in self._expected:
             self._expected[program.name] = self._find_expected_rows(program, prepared, home)
         return self._expected[program.name]
 
-    def _find_expected_rows(self, program: Program, prepared: Scene, home: Path) -> Rows:
+    def _find_expected_rows(self, program: Program, prepared: QueryScene, home: Path) -> Rows:
         if program.expected == "input":
             return input_rows(prepared.input)
         is_continued = program.expected == "continued"
-        scene = prepared.copy(home) if is_continued else Scene(prepared.input, home)
+        scene = prepared.copy(home) if is_continued else QueryScene(prepared.input, home)
         self._run_undisturbed(program, scene, BatchWriter(scene.out), later=is_continued)
         return output_rows(self._spark, program, scene)
 
-    def _run_undisturbed(self, program: Program, scene: Scene, sink: BatchWriter, *, later: bool = False) -> None:
+    def _run_undisturbed(self, program: Program, scene: QueryScene, sink: BatchWriter, *, later: bool = False) -> None:
         error = run(self._spark, program, scene, sink, later=later)
         if error is not None:
             raise PreparationFailed(error)

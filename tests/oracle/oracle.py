@@ -1,11 +1,11 @@
-"""Asks Spark whether a query goes on rightly from a checkpoint."""
+"""Verdict of Spark: whether a query continues correctly from a checkpoint."""
 
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from tests.oracle.program import Program
-from tests.oracle.scene import Rows, Scene
+from tests.oracle.scene import QueryScene, Rows
 from tests.oracle.session import SPARK_ERRORS, BatchWriter, describe_error, output_rows, run
 
 ERROR_SHOWN = 400
@@ -19,7 +19,7 @@ class Answer:
     detail: str = ""
 
 
-def ask(spark: SparkSession, program: Program, scene: Scene, expected: Rows) -> Answer:
+def ask(spark: SparkSession, program: Program, scene: QueryScene, expected: Rows) -> Answer:
     """Let Spark continue with the remaining input, and compare the rows with those of an undisturbed run."""
     error = run(spark, program, scene, BatchWriter(scene.out), later=True)
     if error is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd  # type: ignore[import-untyped]  # pandas has no types
 from pyspark.sql import Row
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -28,7 +28,7 @@ def count_with_timeout(key: tuple[str], batches: Iterable[pd.DataFrame], state: 
     yield pd.DataFrame({"key": [key[0]], "count": [count]})
 
 
-class Totals(StatefulProcessor):
+class TotalsProcessor(StatefulProcessor):
     """Counts rows per key, remembers the numbers in a list and a map, and sets a timer on event time."""
 
     ttl_ms: int | None = None
@@ -65,15 +65,15 @@ class Totals(StatefulProcessor):
         """Hold nothing outside of the state."""
 
 
-class TimedTotals(Totals):
+class TimedTotals(TotalsProcessor):
     has_timers = True
 
 
-class ExpiringTotals(Totals):
+class ExpiringTotals(TotalsProcessor):
     ttl_ms = HOUR_MS
 
 
-class PandasTotals(Totals):
+class PandasTotals(TotalsProcessor):
     """The same with pandas frames in and out."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from tests.oracle.python_source import StepsSource
 from tests.oracle.scene import ROWS_PER_STEP, SCHEMA, STEPS_BEFORE
 
 
-class Input:
+class StepsInput:
     """Streams over the input of a scene."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Input:
 @dataclass(frozen=True, slots=True)
 class Program:
     name: str
-    plan: Callable[[Input], DataFrame]
+    plan: Callable[[StepsInput], DataFrame]
     mode: str = "append"
     sink: str = "batches"
     """`batches` (foreachBatch with one file per batch id), `foreach`, `parquet` (Spark's file sink) or `kafka`."""
@@ -61,7 +61,7 @@ class Program:
     """Options of the writer."""
     needs_rocksdb: bool = False
     stateful: bool = True
-    later: Callable[[Input], DataFrame] | None = None
+    later: Callable[[StepsInput], DataFrame] | None = None
     """Plan after the restart, if it differs."""
     sink_names: tuple[str, str] | None = None
     """Names of the sink before and after the restart."""

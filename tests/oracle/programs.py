@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tests.oracle import processors
-from tests.oracle.program import Input, Program
+from tests.oracle.program import Program, StepsInput
 from tests.oracle.scene import SCHEMA
 
 TOTALS = "key string, count long, listed long, remainders long"
@@ -28,41 +28,41 @@ def _window(rows: DataFrame, length: str = "1 minute") -> DataFrame:
     return rows.groupBy(f.window("at", length), "key").agg(f.count("*").alias("count"), f.sum("n").alias("total"))
 
 
-def windows(input: Input) -> DataFrame:
+def windows(input: StepsInput) -> DataFrame:
     return _window(input.timed()).select(f.unix_timestamp("window.start").alias("start"), "key", "count", "total")
 
 
-def keyed_counts(input: Input) -> DataFrame:
+def keyed_counts(input: StepsInput) -> DataFrame:
     return input.rows().groupBy("key").agg(f.count("*").alias("count"), f.sum("n").alias("total"))
 
 
-def named_counts(input: Input) -> DataFrame:
+def named_counts(input: StepsInput) -> DataFrame:
     return input.rows(source="first").groupBy("key").agg(f.count("*").alias("count"), f.sum("n").alias("total"))
 
 
-def global_count(input: Input) -> DataFrame:
+def global_count(input: StepsInput) -> DataFrame:
     return input.rows().groupBy().agg(f.count("*").alias("count"), f.sum("n").alias("total"))
 
 
-def session_windows(input: Input) -> DataFrame:
+def session_windows(input: StepsInput) -> DataFrame:
     sessions = input.timed().groupBy(f.session_window("at", "20 seconds"), "key").agg(f.sum("n").alias("total"))
     return sessions.select(f.unix_timestamp("session_window.start").alias("start"), "key", "total")
 
 
-def distinct(input: Input) -> DataFrame:
+def distinct(input: StepsInput) -> DataFrame:
     return input.rows().withColumn("rest", f.col("n") % 17).dropDuplicates(["rest"]).select("rest", "n")
 
 
-def distinct_within_watermark(input: Input) -> DataFrame:
+def distinct_within_watermark(input: StepsInput) -> DataFrame:
     rows = input.timed("2 minutes").withColumn("rest", f.col("n") % 17)
     return rows.dropDuplicatesWithinWatermark(["rest"]).select("rest", "n")
 
 
-def limit(input: Input) -> DataFrame:
+def limit(input: StepsInput) -> DataFrame:
     return input.rows().limit(20)
 
 
-def _sides(input: Input) -> tuple[DataFrame, DataFrame]:
+def _sides(input: StepsInput) -> tuple[DataFrame, DataFrame]:
     left = input.timed()
     right = input.timed().where("n % 2 = 0").select((f.col("n") - 6).alias("m"), f.col("at").alias("then"))
     return left, right
@@ -71,100 +71,100 @@ def _sides(input: Input) -> tuple[DataFrame, DataFrame]:
 _JOIN = "n = m AND then >= at AND then <= at + INTERVAL 2 MINUTES"
 
 
-def inner_join(input: Input) -> DataFrame:
+def inner_join(input: StepsInput) -> DataFrame:
     left, right = _sides(input)
     return left.join(right, f.expr(_JOIN)).select("n", "m", "key")
 
 
-def left_join(input: Input) -> DataFrame:
+def left_join(input: StepsInput) -> DataFrame:
     left, right = _sides(input)
     return left.join(right, f.expr(_JOIN), "left_outer").select("n", "m", "key")
 
 
-def full_join(input: Input) -> DataFrame:
+def full_join(input: StepsInput) -> DataFrame:
     left, right = _sides(input)
     return left.join(right, f.expr(_JOIN), "full_outer").select("n", "m", "key")
 
 
-def semi_join(input: Input) -> DataFrame:
+def semi_join(input: StepsInput) -> DataFrame:
     left, right = _sides(input)
     return left.join(right, f.expr(_JOIN), "left_semi").select("n", "key")
 
 
-def chained_windows(input: Input) -> DataFrame:
+def chained_windows(input: StepsInput) -> DataFrame:
     minutes = _window(input.timed())
     longer = minutes.groupBy(f.window(f.window_time("window"), "2 minutes")).agg(f.sum("total").alias("total"))
     return longer.select(f.unix_timestamp("window.start").alias("start"), "total")
 
 
-def distinct_windows(input: Input) -> DataFrame:
+def distinct_windows(input: StepsInput) -> DataFrame:
     rows = input.timed().dropDuplicates(["n", "at"])
     return _window(rows).select(f.unix_timestamp("window.start").alias("start"), "key", "count", "total")
 
 
-def rows_only(input: Input) -> DataFrame:
+def rows_only(input: StepsInput) -> DataFrame:
     return input.rows().select("n", "key")
 
 
-def pandas_with_state(input: Input) -> DataFrame:
+def pandas_with_state(input: StepsInput) -> DataFrame:
     keyed = input.timed().groupBy("key")
     return keyed.applyInPandasWithState(processors.count_with_timeout, COUNTS, "count long", "append", "EventTimeTimeout")
 
 
-def groups_with_state(input: Input) -> DataFrame:
+def groups_with_state(input: StepsInput) -> DataFrame:
     return input.counted_in_java()
 
 
-def transform_rows(input: Input) -> DataFrame:
-    return input.rows().groupBy("key").transformWithState(processors.Totals(), TOTALS, "Update", "None")
+def transform_rows(input: StepsInput) -> DataFrame:
+    return input.rows().groupBy("key").transformWithState(processors.TotalsProcessor(), TOTALS, "Update", "None")
 
 
-def transform_with_timers(input: Input) -> DataFrame:
+def transform_with_timers(input: StepsInput) -> DataFrame:
     keyed = input.timed().groupBy("key")
     return keyed.transformWithState(processors.TimedTotals(), TOTALS, "Update", "EventTime")
 
 
-def transform_with_ttl(input: Input) -> DataFrame:
+def transform_with_ttl(input: StepsInput) -> DataFrame:
     return input.rows().groupBy("key").transformWithState(processors.ExpiringTotals(), TOTALS, "Update", "ProcessingTime")
 
 
-def transform_pandas(input: Input) -> DataFrame:
+def transform_pandas(input: StepsInput) -> DataFrame:
     return input.rows().groupBy("key").transformWithStateInPandas(processors.PandasTotals(), TOTALS, "Update", "None")
 
 
-def kafka_rows(input: Input) -> DataFrame:
+def kafka_rows(input: StepsInput) -> DataFrame:
     return input.kafka_rows().select("n", "key")
 
 
-def kafka_counts(input: Input) -> DataFrame:
+def kafka_counts(input: StepsInput) -> DataFrame:
     return input.kafka_rows().groupBy("key").agg(f.count("*").alias("count"), f.sum("n").alias("total"))
 
 
-def python_rows(input: Input) -> DataFrame:
+def python_rows(input: StepsInput) -> DataFrame:
     return input.python_rows().select("n", "key")
 
 
-def two_sources(input: Input) -> DataFrame:
+def two_sources(input: StepsInput) -> DataFrame:
     return _labelled(input, "first").union(_labelled(input, "second"))
 
 
-def two_sources_reordered(input: Input) -> DataFrame:
+def two_sources_reordered(input: StepsInput) -> DataFrame:
     return _labelled(input, "second").union(_labelled(input, "first"))
 
 
-def three_sources(input: Input) -> DataFrame:
+def three_sources(input: StepsInput) -> DataFrame:
     return _labelled(input, "added").union(two_sources(input))
 
 
-def one_source(input: Input) -> DataFrame:
+def one_source(input: StepsInput) -> DataFrame:
     return _labelled(input, "second")
 
 
-def _labelled(input: Input, source: str) -> DataFrame:
+def _labelled(input: StepsInput, source: str) -> DataFrame:
     return input.rows(source=source).select("n", "key", f.lit(source).alias("source"))
 
 
-def wider_rows(input: Input) -> DataFrame:
+def wider_rows(input: StepsInput) -> DataFrame:
     """Read one more column, which is not in the files."""
     return input.rows(schema=f"{SCHEMA}, extra string").select("n", "key")
 

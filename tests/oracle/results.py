@@ -9,7 +9,7 @@ from tests.oracle.cells import Cell, all_cells
 from tests.oracle.judge import DAMAGED, UNKNOWN, WHOLE, Judgement, judge
 from tests.oracle.oracle import RIGHT, Answer
 from tests.oracle.programs import PROGRAMS
-from tests.oracle.scene import Scene
+from tests.oracle.scene import QueryScene
 
 AGREE, DISAGREE = "agree", "DISAGREE"
 RESULTS, SCENES = "results.jsonl", "scenes"
@@ -25,7 +25,7 @@ class Result:
 
     @property
     def agreement(self) -> str:
-        """`unknown` is a separate outcome: the files prove nothing."""
+        """Agreement of both verdicts. `unknown` is a separate result: the files prove nothing."""
         if self.holdfast.verdict == UNKNOWN:
             return UNKNOWN
         return AGREE if self.holdfast.verdict == (WHOLE if self.spark.verdict == RIGHT else DAMAGED) else DISAGREE
@@ -54,7 +54,7 @@ def judge_again(out: Path) -> list[Result]:
     """Judge the kept checkpoints with the present code. Spark is not asked again."""
     programs = {program.name: program for program in PROGRAMS}
     results = [
-        replace(result, holdfast=judge(programs[result.cell.program], Scene(out, out / SCENES / result.folder)))
+        replace(result, holdfast=judge(programs[result.cell.program], QueryScene(out, out / SCENES / result.folder)))
         for result in read_results(out)
     ]
     (out / RESULTS).write_text("".join(map(encode_result, results)))

@@ -18,7 +18,7 @@ SINK_LOG = "_spark_metadata"
 Rows = Counter[str]
 
 
-class Scene(NamedTuple):
+class QueryScene(NamedTuple):
     input: Path
     home: Path
 
@@ -34,10 +34,10 @@ class Scene(NamedTuple):
     def sink_log(self) -> Path:
         return self.out / SINK_LOG
 
-    def copy(self, home: Path) -> "Scene":
+    def copy(self, home: Path) -> "QueryScene":
         """Copy checkpoint and output, and rewrite the log of a file sink, which contains absolute paths."""
         shutil.copytree(self.home, home)
-        copy = Scene(self.input, home)
+        copy = QueryScene(self.input, home)
         for file in copy.sink_log.glob("[0-9]*") if copy.sink_log.is_dir() else ():
             replace_content(file, file.read_bytes().replace(f"file://{self.home}/".encode(), f"file://{home}/".encode()))
         return copy

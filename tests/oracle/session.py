@@ -18,8 +18,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.harness.waiting import wait_until
 from tests.oracle.kafka_topics import create_topic, read_topic
-from tests.oracle.program import Input, Program
-from tests.oracle.scene import SCHEMA, STEPS_BEFORE, Rows, Scene, written_batches
+from tests.oracle.program import Program, StepsInput
+from tests.oracle.scene import SCHEMA, STEPS_BEFORE, QueryScene, Rows, written_batches
 
 ROOT = Path(__file__).parents[2]
 QUERY_TIMEOUT_S = 90
@@ -132,7 +132,7 @@ class StateSnapshots:
         return all(any(file.suffix in {".snapshot", ".zip"} for file in store.iterdir()) for store in stores)
 
 
-def run(spark: SparkSession, program: Program, scene: Scene, sink: BatchWriter, *, later: bool = False) -> str | None:
+def run(spark: SparkSession, program: Program, scene: QueryScene, sink: BatchWriter, *, later: bool = False) -> str | None:
     """Run a query until it has read all input. Return the error that ends it, or None."""
     error = _run_once(spark, program, scene, sink, later=later)
     if error is None and program.trigger == "once" and later:
@@ -140,11 +140,11 @@ def run(spark: SparkSession, program: Program, scene: Scene, sink: BatchWriter, 
     return error
 
 
-def _run_once(spark: SparkSession, program: Program, scene: Scene, sink: BatchWriter, *, later: bool) -> str | None:
+def _run_once(spark: SparkSession, program: Program, scene: QueryScene, sink: BatchWriter, *, later: bool) -> str | None:
     with settings(spark, program.conf):
         try:
             plan = program.later if later and program.later is not None else program.plan
-            query = _start(plan(Input(spark, scene.input)), program, scene, sink, later=later)
+            query = _start(plan(StepsInput(spark, scene.input)), program, scene, sink, later=later)
         except SPARK_ERRORS as error:
             return describe_error(error)
         try:
@@ -155,7 +155,7 @@ def _run_once(spark: SparkSession, program: Program, scene: Scene, sink: BatchWr
             query.stop()
 
 
-def _read_all_input(query: StreamingQuery, program: Program, scene: Scene) -> str | None:
+def _read_all_input(query: StreamingQuery, program: Program, scene: QueryScene) -> str | None:
     if program.trigger == "processingTime":
         query.processAllAvailable()
         return None
@@ -177,11 +177,11 @@ def _read_all_input(query: StreamingQuery, program: Program, scene: Scene) -> st
     return describe_error(error) if error is not None else None
 
 
-def newest_commit(scene: Scene) -> int:
+def newest_commit(scene: QueryScene) -> int:
     return scene.newest_batch("commits") if (scene.checkpoint / "commits").is_dir() else -1
 
 
-def _start(rows: DataFrame, program: Program, scene: Scene, sink: BatchWriter, *, later: bool) -> StreamingQuery:
+def _start(rows: DataFrame, program: Program, scene: QueryScene, sink: BatchWriter, *, later: bool) -> StreamingQuery:
     if program.sink == "kafka":
         rows = rows.select(f.to_json(f.struct("*")).alias("value"))
     writer = rows.writeStream.outputMode(program.mode).option("checkpointLocation", str(scene.checkpoint))
@@ -207,7 +207,7 @@ def _with_trigger(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
         case "continuous":
             return writer.trigger(continuous="200 milliseconds")
         case "realTime":
-            real_time: DataStreamWriter = writer.trigger(realTime="2 seconds")  # type: ignore[call-overload]
+            real_time: DataStreamWriter = writer.trigger(realTime="2 seconds")  # type: ignore[call-overload]  # PySpark does not declare this argument
             return real_time
         case _:
             return writer.trigger(processingTime="0 seconds")
@@ -219,7 +219,7 @@ def describe_error(error: Exception) -> str:
     return text.partition("terminated with exception: ")[2] or text
 
 
-def output_rows(spark: SparkSession, program: Program, scene: Scene) -> Rows:
+def output_rows(spark: SparkSession, program: Program, scene: QueryScene) -> Rows:
     """Return the rows of the sink. Raises PySparkException if a reader fails."""
     if not scene.out.is_dir():
         return Counter()
@@ -244,7 +244,7 @@ def compared_rows(program: Program, batches: list[list[str]]) -> Rows:
     return Counter(last.values())
 
 
-def _read_topics(spark: SparkSession, scene: Scene) -> DataFrame:
+def _read_topics(spark: SparkSession, scene: QueryScene) -> DataFrame:
     """Return the records that all runs of a query have written, each run to its own topic."""
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", read_topic(scene.input).bootstrap)
     topics = ",".join(file.name for file in scene.out.iterdir())

@@ -60,13 +60,13 @@ def test_reason_names_a_limited_number_of_unhealthy_nodes() -> None:
     assert slots.describe_wait(2) == "waiting for free slots: the job needs 2 slots, but the largest node has 1"
 
 
-def lost(node: NodeId, *, started: float, lost_on: tuple[NodeId, ...] = ()) -> JobView:
+def lost_job(node: NodeId, *, started: float, lost_on: tuple[NodeId, ...] = ()) -> JobView:
     report = Report(Attempt(3), node, started, outcome=Outcome(Ending.LOST, "its disk is full"), dead=True)
     return job(JobState(Phase.RUNNING, "runs", attempt=Attempt(3), node=node, lost_on=lost_on), report)
 
 
 def test_next_attempt_avoids_the_node_of_an_attempt_that_was_lost_soon_after_its_start() -> None:
-    state = changed_state(snapshot(lost(N1, started=NOW.wall - 5), n1="", n2="", n3=""))
+    state = changed_state(snapshot(lost_job(N1, started=NOW.wall - 5), n1="", n2="", n3=""))
     assert (state.phase, state.lost_on) == (Phase.PENDING, (N1,))
     assert launched_on(snapshot(job(state), n1="", n2="", n3="")) == N2
     assert launched_on(snapshot(job(replace(state, lost_on=(N1, N2))), n1="", n2="", n3="")) == N3
@@ -74,10 +74,10 @@ def test_next_attempt_avoids_the_node_of_an_attempt_that_was_lost_soon_after_its
 
 
 def test_losses_are_forgotten_after_a_stable_run_and_their_number_is_bounded() -> None:
-    stable = lost(N2, started=NOW.wall - STABLE_RUN_S, lost_on=(N1,))
+    stable = lost_job(N2, started=NOW.wall - STABLE_RUN_S, lost_on=(N1,))
     assert changed_state(snapshot(stable, n1="", n2="")).lost_on == ()
     many = tuple(NodeId(f"old-{number}") for number in range(LOST_ON_MAX))
-    again = changed_state(snapshot(lost(N1, started=NOW.wall, lost_on=(N1, *many)), n1=""))
+    again = changed_state(snapshot(lost_job(N1, started=NOW.wall, lost_on=(N1, *many)), n1=""))
     assert again.lost_on == (*many[1:], N1)
 
 

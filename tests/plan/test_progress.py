@@ -29,14 +29,14 @@ def decide(*, state: JobState = STATE, report: Report = REPORT, spec: Spec = SPE
     return command.state
 
 
-def ended(ending: Ending) -> Report:
+def ended_report(ending: Ending) -> Report:
     return replace(REPORT, outcome=Outcome(ending, "because"))
 
 
 @pytest.mark.parametrize("ending", [Ending.FAILED, Ending.OUT_OF_MEMORY])
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RUNNING])
 def test_script_that_never_made_progress_fails_after_three_failures(ending: Ending, phase: Phase) -> None:
-    after = decide(state=replace(STATE, phase=phase), report=ended(ending))
+    after = decide(state=replace(STATE, phase=phase), report=ended_report(ending))
     assert after.phase is Phase.FAILED
     assert after.reason == (
         "because; the script failed 3 times and never completed a batch, so it is not started again: correct it and submit it "
@@ -76,7 +76,7 @@ def test_script_with_progress_restarts_for_ever(report: Report) -> None:
 
 @pytest.mark.parametrize("ending", [Ending.LOST, Ending.KILLED])
 def test_losses_and_kills_from_outside_do_not_count(ending: Ending) -> None:
-    after = decide(report=ended(ending))
+    after = decide(report=ended_report(ending))
     assert after.phase in (Phase.PENDING, Phase.BACKOFF)
     assert after.failures.without_progress == ALMOST.without_progress
 
@@ -96,9 +96,9 @@ def test_new_program_is_counted_from_the_beginning() -> None:
 
 @pytest.mark.parametrize("ending", [Ending.FAILED, Ending.LOST])
 def test_state_remembers_the_failure_until_the_job_stops(ending: Ending) -> None:
-    after = decide(state=replace(STATE, failures=FailureHistory()), report=ended(ending))
+    after = decide(state=replace(STATE, failures=FailureHistory()), report=ended_report(ending))
     assert after.last_failure == LastFailure(Attempt(3), NOW.wall, "because", is_loss=ending is Ending.LOST)
-    assert decide(state=replace(after, phase=Phase.RUNNING), report=ended(Ending.STOPPED)).last_failure is None
+    assert decide(state=replace(after, phase=Phase.RUNNING), report=ended_report(Ending.STOPPED)).last_failure is None
     parked = after.transition_to(Phase.PENDING, "waits", wall=0.0, epoch=Epoch(7)).transition_to(
         Phase.PARKED, "stopped", wall=0.0, epoch=Epoch(7)
     )

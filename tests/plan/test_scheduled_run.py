@@ -19,7 +19,7 @@ EVERY = Schedule(10.0)
 NEVER = "never"
 
 
-class Scene:
+class ScheduleScene:
     """One scheduled job and its leader. Each method carries out what the cluster would do."""
 
     def __init__(self, schedule: Schedule | None = EVERY, *, restart: str = NEVER, wall: float = T) -> None:
@@ -72,7 +72,7 @@ class Scene:
 
     def request(self, desired: Desired = Desired.RUN, **changes: object) -> None:
         view = replace(self.view, desired=desired, desired_version=self.view.desired_version + 1, run_now=False)
-        self.view = replace(view, **changes)  # type: ignore[arg-type]
+        self.view = replace(view, **changes)  # type: ignore[arg-type]  # any fields
 
     def wait_until(self, wall: float) -> None:
         self.wall = wall
@@ -84,7 +84,7 @@ class Scene:
 
 
 def test_runs_follow_each_other_when_they_are_due_and_each_is_an_attempt() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     assert (scene.phase(), scene.open_due()) == (Phase.STARTING, T)
     assert scene.state.reason == "attempt 1 was assigned to n1, for run 1, due at 1970-01-12 13:46:40 UTC"
@@ -108,7 +108,7 @@ def test_runs_follow_each_other_when_they_are_due_and_each_is_an_attempt() -> No
 
 
 def test_job_with_a_cron_expression_waits_for_its_first_run() -> None:
-    scene = Scene(Schedule(cron="*/5 * * * *"))
+    scene = ScheduleScene(Schedule(cron="*/5 * * * *"))
     scene.settle()
     assert scene.phase() is Phase.SCHEDULED
     assert scene.state.reason == "next run at 1970-01-12 13:50:00 UTC"
@@ -117,7 +117,7 @@ def test_job_with_a_cron_expression_waits_for_its_first_run() -> None:
 
 
 def test_restarts_by_the_restart_strategy_belong_to_the_run() -> None:
-    scene = Scene(Schedule(100.0), restart="fixed:1:2s")
+    scene = ScheduleScene(Schedule(100.0), restart="fixed:1:2s")
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     assert scene.phase() is Phase.BACKOFF
@@ -134,7 +134,7 @@ def test_restarts_by_the_restart_strategy_belong_to_the_run() -> None:
 
 @pytest.mark.parametrize("ending", [Ending.UNSTARTABLE, Ending.KILLED, Ending.OUT_OF_MEMORY])
 def test_run_that_cannot_continue_fails_without_ending_the_job(ending: Ending) -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(ending)
     assert scene.phase() is Phase.SCHEDULED
@@ -143,7 +143,7 @@ def test_run_that_cannot_continue_fails_without_ending_the_job(ending: Ending) -
 
 
 def test_lost_attempt_is_repeated_in_the_same_run() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.LOST)
     scene.settle()
@@ -151,7 +151,7 @@ def test_lost_attempt_is_repeated_in_the_same_run() -> None:
 
 
 def test_job_is_parked_after_a_number_of_failed_runs_in_a_row_and_resumed_with_the_next_run() -> None:
-    scene = Scene(Schedule(10.0, park_after=2))
+    scene = ScheduleScene(Schedule(10.0, park_after=2))
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     scene.wait_until(T + 10)
@@ -179,7 +179,7 @@ def test_job_is_parked_after_a_number_of_failed_runs_in_a_row_and_resumed_with_t
 def test_runs_never_overlap_and_the_policy_decides_about_the_times_that_passed(
     policy: CatchUp, due: float | None, phase: Phase
 ) -> None:
-    scene = Scene(Schedule(10.0, catch_up=policy))
+    scene = ScheduleScene(Schedule(10.0, catch_up=policy))
     scene.settle()
     scene.take_lease()
     for seconds in range(1, 36):
@@ -193,7 +193,7 @@ def test_runs_never_overlap_and_the_policy_decides_about_the_times_that_passed(
 
 
 def test_reason_says_that_the_next_run_is_due_if_its_time_has_passed() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.wall = T + 25
     scene.end_attempt(Ending.FINISHED)
@@ -201,7 +201,7 @@ def test_reason_says_that_the_next_run_is_due_if_its_time_has_passed() -> None:
 
 
 def test_fixed_number_of_restarts_is_carried_out_although_the_next_run_is_due() -> None:
-    scene = Scene(Schedule(10.0), restart="fixed:2:15s")
+    scene = ScheduleScene(Schedule(10.0), restart="fixed:2:15s")
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     scene.wait_until(T + 14)
@@ -211,7 +211,7 @@ def test_fixed_number_of_restarts_is_carried_out_although_the_next_run_is_due() 
 
 
 def test_run_that_waits_for_one_of_unlimited_restarts_gives_way_to_the_next_run() -> None:
-    scene = Scene(Schedule(10.0), restart="rate:99:1d:1h")
+    scene = ScheduleScene(Schedule(10.0), restart="rate:99:1d:1h")
     scene.settle()
     scene.end_attempt(Ending.FAILED)
     scene.wait_until(T + 9)
@@ -224,7 +224,7 @@ def test_run_that_waits_for_one_of_unlimited_restarts_gives_way_to_the_next_run(
 
 
 def test_run_whose_attempt_was_lost_does_not_give_way_because_it_may_have_finished() -> None:
-    scene = Scene(Schedule(3.0))
+    scene = ScheduleScene(Schedule(3.0))
     scene.settle()
     for _ in range(4):
         scene.end_attempt(Ending.LOST)
@@ -235,7 +235,7 @@ def test_run_whose_attempt_was_lost_does_not_give_way_because_it_may_have_finish
 
 
 def test_run_waits_for_free_slots_with_that_reason_and_keeps_its_due_time() -> None:
-    scene = Scene(Schedule(10.0, catch_up=CatchUp.NONE))
+    scene = ScheduleScene(Schedule(10.0, catch_up=CatchUp.NONE))
     scene.slots = 0
     scene.settle()
     assert (scene.phase(), scene.open_due()) == (Phase.PENDING, T)
@@ -247,7 +247,7 @@ def test_run_waits_for_free_slots_with_that_reason_and_keeps_its_due_time() -> N
 
 
 def test_waiting_job_occupies_no_slots() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     other = JobView(JobId("j2"), Spec("b", "b.py", "0" * 64), Desired.RUN, Attempt(0), JobState(Phase.PENDING, "new"))
@@ -257,7 +257,7 @@ def test_waiting_job_occupies_no_slots() -> None:
 
 
 def test_job_that_waits_longer_gets_the_free_slot_before_a_job_that_is_due_now() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     waiting = JobState(Phase.PENDING, "new").transition_to(Phase.PENDING, "no room", wall=T - 50, epoch=Epoch(1))
@@ -268,7 +268,7 @@ def test_job_that_waits_longer_gets_the_free_slot_before_a_job_that_is_due_now()
 
 
 def test_stop_during_a_run_parks_it_and_resume_continues_the_same_run() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.request(Desired.STOP)
     scene.end_attempt(Ending.STOPPED)
@@ -282,7 +282,7 @@ def test_stop_during_a_run_parks_it_and_resume_continues_the_same_run() -> None:
 
 
 def test_stop_between_runs_ends_the_schedule_until_the_job_is_resumed() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.request(Desired.STOP)
@@ -295,7 +295,7 @@ def test_stop_between_runs_ends_the_schedule_until_the_job_is_resumed() -> None:
 
 
 def test_run_that_finished_although_the_job_was_to_stop_counts() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.request(Desired.STOP)
     scene.end_attempt(Ending.FINISHED)
@@ -305,7 +305,7 @@ def test_run_that_finished_although_the_job_was_to_stop_counts() -> None:
 
 
 def test_cancel_between_runs_is_final() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.request(Desired.CANCEL)
@@ -314,7 +314,7 @@ def test_cancel_between_runs_is_final() -> None:
 
 
 def test_restart_between_runs_starts_a_run_at_once_and_keeps_the_schedule() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.wall = T + 3
@@ -329,7 +329,7 @@ def test_restart_between_runs_starts_a_run_at_once_and_keeps_the_schedule() -> N
 
 
 def test_upgrade_between_runs_waits_for_the_next_run() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.request(spec_version=2)
@@ -342,7 +342,7 @@ def test_upgrade_between_runs_waits_for_the_next_run() -> None:
 
 
 def test_version_that_fails_before_its_first_batch_is_rolled_back_within_the_run() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.request(spec_version=2)
@@ -353,20 +353,20 @@ def test_version_that_fails_before_its_first_batch_is_rolled_back_within_the_run
 
 
 def test_upgrade_to_another_schedule_begins_it_anew() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
     scene.wall = T + 4
-    scene.request(spec=replace(scene.view.spec, schedule=Schedule(60.0)))  # type: ignore[type-var]
+    scene.request(spec=replace(scene.view.spec, schedule=Schedule(60.0)))  # type: ignore[type-var]  # the spec exists
     scene.settle()
     assert (scene.phase(), scene.state.not_before) == (Phase.SCHEDULED, T + 64)
 
 
 def test_job_without_its_schedule_any_more_runs_to_its_end() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.FINISHED)
-    scene.request(spec=replace(scene.view.spec, schedule=None))  # type: ignore[type-var]
+    scene.request(spec=replace(scene.view.spec, schedule=None))  # type: ignore[type-var]  # the spec exists
     scene.settle()
     assert scene.phase() is Phase.STARTING
     scene.end_attempt(Ending.FINISHED)
@@ -374,9 +374,9 @@ def test_job_without_its_schedule_any_more_runs_to_its_end() -> None:
 
 
 def test_running_job_that_gets_a_schedule_does_not_end_with_its_attempt() -> None:
-    scene = Scene(None)
+    scene = ScheduleScene(None)
     scene.settle()
-    scene.request(spec=replace(scene.view.spec, schedule=EVERY))  # type: ignore[type-var]
+    scene.request(spec=replace(scene.view.spec, schedule=EVERY))  # type: ignore[type-var]  # the spec exists
     scene.end_attempt(Ending.FINISHED)
     assert scene.phase() is Phase.SCHEDULED
     scene.wait_until(T + 10)
@@ -384,7 +384,7 @@ def test_running_job_that_gets_a_schedule_does_not_end_with_its_attempt() -> Non
 
 
 def test_finding_that_needs_an_operator_parks_the_job_within_its_run() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     scene.end_attempt(Ending.DATA_LOSS)
     assert (scene.phase(), scene.open_due()) == (Phase.PARKED, T)
@@ -392,7 +392,7 @@ def test_finding_that_needs_an_operator_parks_the_job_within_its_run() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SCHEDULED])
 def test_schedule_that_this_machine_cannot_evaluate_is_the_reason_and_is_tried_again(phase: Phase) -> None:
-    scene = Scene(Schedule(cron="0 3 * * *", timezone="Mars/Olympus"))
+    scene = ScheduleScene(Schedule(cron="0 3 * * *", timezone="Mars/Olympus"))
     scene.view = replace(scene.view, state=replace(scene.state, phase=phase))
     scene.settle()
     assert scene.phase() is Phase.SCHEDULED
@@ -401,10 +401,10 @@ def test_schedule_that_this_machine_cannot_evaluate_is_the_reason_and_is_tried_a
 
 
 def test_run_ends_even_if_the_next_one_cannot_be_determined() -> None:
-    scene = Scene()
+    scene = ScheduleScene()
     scene.settle()
     broken = Schedule(cron="0 3 * * *", timezone="Mars/Olympus")
-    scene.view = replace(scene.view, spec=replace(scene.view.spec, schedule=broken))  # type: ignore[type-var]
+    scene.view = replace(scene.view, spec=replace(scene.view.spec, schedule=broken))  # type: ignore[type-var]  # the spec exists
     scene.end_attempt(Ending.FINISHED)
     assert scene.state.runs is not None and scene.state.runs.run is None
     scene.wait_until(T + 1000)
@@ -435,7 +435,7 @@ def test_no_time_runs_twice_no_runs_overlap_and_the_schedule_goes_on(
     schedule: Schedule, restart: str, script: list[tuple[str, object]]
 ) -> None:
     """Invariant 25, for one job and arbitrary endings, requests and clocks."""
-    scene = Scene(schedule, restart=restart)
+    scene = ScheduleScene(schedule, restart=restart)
     opened: dict[int, float] = {}
     latest = scene.wall
     for action, value in script:
@@ -474,7 +474,7 @@ def test_no_time_runs_twice_no_runs_overlap_and_the_schedule_goes_on(
     assert scene.state.runs.number > number, "the schedule has ended"
 
 
-def _check(scene: Scene, opened: dict[int, float]) -> None:
+def _check(scene: ScheduleScene, opened: dict[int, float]) -> None:
     runs = scene.state.runs
     assert not scene.phase().final
     if scene.phase().occupies_slots:
@@ -491,7 +491,7 @@ def _check(scene: Scene, opened: dict[int, float]) -> None:
 _requested: set[tuple[int, int]] = set()
 
 
-def _is_requested(scene: Scene, number: int) -> bool:
+def _is_requested(scene: ScheduleScene, number: int) -> bool:
     runs = scene.state.runs
     assert runs is not None
     for run in (*runs.ended, runs.run):

@@ -65,7 +65,7 @@ class BatchTrial:
         return EXACT
 
     def _save(self) -> str:
-        """Return what Holdfast answers: a batch program has no checkpoint."""
+        """Return the refusal of a savepoint: a batch program has no checkpoint."""
         with self._pause_in_middle() as job:
             answer = self._jobs.run("savepoint", job["id"], "--json")
         self._wait_for_exact_result(job["id"])

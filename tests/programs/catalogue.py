@@ -8,7 +8,7 @@ from tests.programs import batch_data, event_data, expected
 from tests.programs.batch_data import BatchData
 from tests.programs.event_data import Phase
 from tests.programs.expected import Expected
-from tests.programs.outputs import ChangedRows, FileSink, Output, RowsAndTotals, WholeResult
+from tests.programs.outputs import ChangedRows, FileSink, ProgramOutput, RowsAndTotals, WholeResult
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FILES, KAFKA = "files", "Kafka"
@@ -29,7 +29,7 @@ class NamedProgram:
 class StreamingProgram(NamedProgram):
     generate: Callable[[int], Phase]
     expected: Expected
-    output: Output
+    output: ProgramOutput
     source: str = FILES
 
 
@@ -39,7 +39,7 @@ class SocketProgram(NamedProgram):
 
     generate: Callable[[int], Phase]
     expected: Expected
-    output: Output
+    output: ProgramOutput
 
 
 @dataclass(frozen=True, slots=True)

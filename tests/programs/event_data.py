@@ -78,7 +78,7 @@ def ads(phase: int) -> Phase:
     """Return impressions, and clicks on some of them: in time, twice, or too late."""
     draw = random.Random(f"ads {phase}")
     shown = [[{"ad": 1000 * phase + number * 10 + place, "time": time} for place, time in enumerate(times)]
-             for number, times in enumerate(_times(phase, draw))]  # fmt: skip
+             for number, times in enumerate(_times(phase, draw))]  # fmt: skip  # one item per line is harder to read
     delays = [[], [5, 590], [20, 300], [20, 300], [40, 240], [650, 900]]
     clicks = [
         {"ad": row["ad"], "time": row["time"] + draw.randrange(*limits)}

@@ -21,7 +21,7 @@ from tests.programs.rows import Row
 CONNECT_S = 240.0
 
 
-class Input(Protocol):
+class ProgramInput(Protocol):
     """Input that grows by one phase at a time."""
 
     rows: dict[str, list[Row]]

@@ -15,8 +15,8 @@ ALL_BATCHES = 2**60
 SINK_LOG = "_spark_metadata"
 
 
-class Output(Protocol):
-    """How a program writes."""
+class ProgramOutput(Protocol):
+    """Output of a program."""
 
     @property
     def has_everything(self) -> bool:
@@ -26,7 +26,7 @@ class Output(Protocol):
         """Return the rows of all batches up to this one. Raises FileNotFoundError while they are being replaced."""
 
     def result(self, rows: Iterable[Row]) -> Result:
-        """Return what the rows of all batches say together."""
+        """Return the result that the rows of all batches add up to."""
 
     def copy_log(self, directory: Path, target: Path, last_batch: int) -> bool:
         """Copy the log of the batches up to this one to a new output, which then includes their rows. Return True if done."""

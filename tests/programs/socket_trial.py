@@ -55,7 +55,7 @@ class SocketTrial:
         return BEGINS_AGAIN
 
     def _save(self) -> str:
-        """Return what Holdfast answers. The query has no checkpoint that outlasts its attempt, so there is none to copy."""
+        """Return the refusal of a savepoint: the query has no checkpoint that outlasts its attempt."""
         answer = self._jobs.run("savepoint", self._id, "--json")
         if answer.returncode != 0:
             return describe_refusal(answer.stderr, f"{self._program.name} ({self._id})", self._jobs.checkpoint(self._id))

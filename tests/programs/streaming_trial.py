@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.cluster.jobs import FINAL_PHASES, FIRST_BATCH_S, ClusterJobs, poll_until
 from tests.programs.catalogue import StreamingProgram
-from tests.programs.inputs import Input
+from tests.programs.inputs import ProgramInput
 from tests.programs.rows import VERSION, Result, Row, describe_difference
 from tests.programs.steps import EXACT, KILL, SAVEPOINT, STOP, UPGRADE, Say, run_steps, write_next_version
 
@@ -53,7 +53,9 @@ class RunningProgram:
 
 
 class StreamingTrial:
-    def __init__(self, program: StreamingProgram, jobs: ClusterJobs, input: Input, say: Say, conf: dict[str, str]) -> None:
+    def __init__(
+        self, program: StreamingProgram, jobs: ClusterJobs, input: ProgramInput, say: Say, conf: dict[str, str]
+    ) -> None:
         self._program = program
         self._jobs = jobs
         self._input = input

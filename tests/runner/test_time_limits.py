@@ -12,20 +12,10 @@ from holdfast.runner.stop_escalation import StopEscalation
 from holdfast.runner.timeouts import AttemptTimeouts
 from holdfast.runner.trial import Trial
 from holdfast.zk.session.client import SessionId
+from tests.harness.settable_clock import SettableClock
 
 TIMEOUTS = AttemptTimeouts(stop_timeout_s=60.0, sigterm_timeout_s=10.0)
 REAL_TIME_BATCH_S = 300.0
-
-
-@dataclass
-class SettableClock:
-    now: float = 1000.0
-
-    def boottime(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.now
 
 
 class SilentLog:

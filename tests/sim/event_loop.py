@@ -157,7 +157,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # Scheduling
 
-    def call_soon(  # type: ignore[override]
+    def call_soon(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.Handle:
         if context is None:
@@ -173,9 +173,9 @@ class SimLoop(asyncio.BaseEventLoop):
             self._runnable.append(process)
         return handle
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # same
 
-    def call_at(  # type: ignore[override]
+    def call_at(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
         handle = _TimerHandle(when, callback, args, self, contextvars.copy_context() if context is None else context)
@@ -210,7 +210,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Queue a due timer of the process. Scheduling this function as a world event creates a timer of that process."""
         self._enqueue(process, process.late_timers, (callback, args))
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]  # same
         raise RuntimeError("there are no threads in the simulation")
 
     def _enqueue(self, process: Process, late: list[Any], item: "events.Handle | Call") -> None:
@@ -229,7 +229,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if handle._cancelled:
             self._cancelled_timers -= 1
             return
-        process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]
+        process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]  # private
         self._enqueue(process, process.late_timers, handle)
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
@@ -309,7 +309,7 @@ class SimLoop(asyncio.BaseEventLoop):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for task in tasks:
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
                     _unwind(task.get_coro())
         finally:
             events._set_running_loop(running)

@@ -57,7 +57,7 @@ def test_write_through_isolated_follower_is_committed_after_it_reconnects() -> N
             server = client.server
             assert server is not None
             world.zk.cut(server)
-            call = world.spawn("a", lambda client=client: outcome(client, Create("/x")))  # type: ignore[misc]
+            call = world.spawn("a", lambda client=client: outcome(client, Create("/x")))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             world.run_for(2)
             assert world.zk.tree.get("/x") is None
             assert not call.done()
@@ -157,7 +157,7 @@ def test_call_in_flight_is_committed_or_lost_when_its_server_dies() -> None:
             client = connect_client_to_follower(world, "a")
             server = client.server
             assert server is not None
-            call = world.spawn("a", lambda client=client: outcome(client, Create("/x")))  # type: ignore[misc]
+            call = world.spawn("a", lambda client=client: outcome(client, Create("/x")))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             world.run_for(world.zk.random.uniform(0, 0.01))
             world.zk.kill(server)
             world.run_for(1)
@@ -232,7 +232,7 @@ def test_callbacks_receive_every_commit_and_every_session_end() -> None:
         world.run(client.close(), process="a")
     assert [commit[1:] for commit in commits] == [(session.id, "a", operations, ("/x", None))]
     assert [end[1:] for end in ends] == [(session.id, "a", ["/x"], "its client closed it")]
-    assert ends[0][0] > commits[0][0]  # type: ignore[operator]
+    assert ends[0][0] > commits[0][0]  # type: ignore[operator]  # both are zxids
 
 
 def test_operator_can_write_any_bytes_and_delete_subtrees() -> None:
@@ -255,8 +255,8 @@ def test_new_value_is_sometimes_readable_before_its_watch_fires() -> None:
     for seed in range(60):
         with World(seed) as world:
             wakes: list[float] = []
-            client = world.connect("a")(lambda wakes=wakes: wakes.append(0))  # type: ignore[misc]
-            world.run_until(lambda client=client: client.state is ConnectionState.CONNECTED, within_s=5)  # type: ignore[misc]
+            client = world.connect("a")(lambda wakes=wakes: wakes.append(0))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            world.run_until(lambda client=client: client.state is ConnectionState.CONNECTED, within_s=5)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             world.zk.write("/x", b"0")
             world.run_for(0.1)
 

@@ -184,10 +184,10 @@ def test_client_leaves_hanging_server_after_reply_timeout() -> None:
             assert server is not None
             world.zk.pause(server)
             asked_s = world.now_s
-            call = world.spawn("a", lambda client=client: _outcome_name(client))  # type: ignore[misc]
-            world.run_until(lambda client=client: client.state is ConnectionState.SUSPENDED, within_s=10)  # type: ignore[misc]
+            call = world.spawn("a", lambda client=client: _outcome_name(client))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            world.run_until(lambda client=client: client.state is ConnectionState.SUSPENDED, within_s=10)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             assert world.now_s - asked_s == pytest.approx(2.0, abs=0.01)
-            world.run_until(lambda client=client: client.state is ConnectionState.CONNECTED, within_s=3)  # type: ignore[misc]
+            world.run_until(lambda client=client: client.state is ConnectionState.CONNECTED, within_s=3)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             assert client.server != server
             assert call.result() == "OutcomeUnknown"
 
@@ -195,7 +195,7 @@ def test_client_leaves_hanging_server_after_reply_timeout() -> None:
 async def _outcome_name(client: SimClient) -> str:
     try:
         await client.commit([Create("/asked")])
-    except Exception as error:  # noqa: BLE001 - the error's name is the result.
+    except Exception as error:  # noqa: BLE001 -- the error's name is the result.
         return type(error).__name__
     await asyncio.sleep(0)
     return "done"

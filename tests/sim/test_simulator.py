@@ -95,7 +95,7 @@ def test_error_that_asyncio_only_logs_is_raised_at_the_end() -> None:
         raise ValueError("never awaited")
 
     async def forget() -> None:
-        asyncio.create_task(fail())  # noqa: RUF006 - this test needs a forgotten task.
+        asyncio.create_task(fail())  # noqa: RUF006 -- this test needs a forgotten task.
 
     with pytest.raises(AssertionError, match="never awaited"), World(1) as world:
         world.spawn("a", forget)
@@ -262,7 +262,7 @@ def test_closing_a_world_discards_actions_of_its_coroutines() -> None:
             await asyncio.sleep(1000)
         finally:
             await client.commit([Create("/late")])
-            asyncio.create_task(asyncio.sleep(1))  # noqa: RUF006
+            asyncio.create_task(asyncio.sleep(1))  # noqa: RUF006 -- this test needs a forgotten task
             await asyncio.sleep(1)
 
     with World(1) as world:

@@ -10,10 +10,10 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
 
 from tests.harness.postgres import postgres_server
-from tests.sinks.outputs import DeltaOutput, Output, ParquetOutput, PostgresOutput
+from tests.sinks.outputs import DeltaOutput, ParquetOutput, PostgresOutput, SinkOutput
 from tests.sinks.sink_kinds import KINDS
 from tests.sinks.spark_session import spark_session
-from tests.sinks.streams import Stream
+from tests.sinks.streams import SinkStream
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def dsn(databases: str) -> str:
 
 
 @pytest.fixture(params=KINDS)
-def output(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Output:
+def output(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SinkOutput:
     if request.param == "parquet":
         return ParquetOutput(spark, tmp_path)
     if request.param == "delta":
@@ -48,5 +48,5 @@ def output(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Stream:
-    return Stream(spark, tmp_path)
+def stream(spark: SparkSession, tmp_path: Path) -> SinkStream:
+    return SinkStream(spark, tmp_path)

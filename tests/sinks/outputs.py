@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from holdfast.sinks import delta, parquet, postgres
 
 
-class Output(Protocol):
+class SinkOutput(Protocol):
     label: str
     """Name of the output in error messages."""
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 Sink = Callable[[DataFrame, int], None]
 
 
-class Stream:
+class SinkStream:
     """One query of one job, for any number of attempts."""
 
     def __init__(self, spark: SparkSession, home: Path, *, job: str = "j1") -> None:

@@ -14,7 +14,7 @@ from holdfast.sinks.batch_ledger import Owner
 from holdfast.sinks.hadoop_files import HadoopFolder
 from holdfast.sinks.output_claim import OutputClaim
 from tests.sinks.outputs import ParquetOutput
-from tests.sinks.streams import Stream
+from tests.sinks.streams import SinkStream
 from tests.sinks.test_all_sinks import run_refused
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -30,7 +30,7 @@ def batch_record(attempt: int) -> BatchRecord:
     return BatchRecord(ME, attempt, 0, "d0")
 
 
-class InterruptedFolder(HadoopFolder):
+class InterruptedHadoopFolder(HadoopFolder):
     """Folder that runs a callback right before a batch is published."""
 
     def __init__(self, spark: SparkSession, path: Path, *, before: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ def stage_batch(spark: SparkSession, directory: BatchDirectory, claim: OutputCla
 def test_driver_superseded_between_check_and_rename_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "out"
     new = BatchDirectory(HadoopFolder(spark, str(path)))
-    old = BatchDirectory(InterruptedFolder(spark, path, before=lambda: acquire(new, make_claim(2))))
+    old = BatchDirectory(InterruptedHadoopFolder(spark, path, before=lambda: acquire(new, make_claim(2))))
     assert old.acquire(make_claim(1))
     stage_batch(spark, old, make_claim(1), 1)
     assert not old.publish(make_claim(1), 0, batch_record(1))
@@ -102,7 +102,7 @@ def test_old_claims_are_deleted_and_never_count_as_newest(spark: SparkSession, t
     assert directory.is_newest(make_claim(last)) and not directory.is_newest(make_claim(1))
 
 
-def test_directory_with_loose_files_is_refused(spark: SparkSession, stream: Stream, tmp_path: Path) -> None:
+def test_directory_with_loose_files_is_refused(spark: SparkSession, stream: SinkStream, tmp_path: Path) -> None:
     path = tmp_path / "out"
     spark.createDataFrame([(10,)], "value bigint").coalesce(1).write.parquet(str(path))
     stream.add_batch(1)
@@ -117,7 +117,7 @@ def test_directory_with_loose_files_is_refused(spark: SparkSession, stream: Stre
     assert sorted(row.value for row in spark.read.parquet(str(path)).collect()) == [1, 10]
 
 
-def test_output_without_its_newest_batch_is_refused(spark: SparkSession, stream: Stream, tmp_path: Path) -> None:
+def test_output_without_its_newest_batch_is_refused(spark: SparkSession, stream: SinkStream, tmp_path: Path) -> None:
     output = ParquetOutput(spark, tmp_path)
     stream.add_batch(1)
     stream.add_batch(2)
@@ -134,7 +134,7 @@ def test_sink_outside_of_foreach_batch_is_refused(spark: SparkSession, tmp_path:
     assert not os.path.exists(tmp_path / "out")
 
 
-def test_column_named_batch_is_refused(stream: Stream, tmp_path: Path) -> None:
+def test_column_named_batch_is_refused(stream: SinkStream, tmp_path: Path) -> None:
     sink = parquet(str(tmp_path / "out"))
     stream.add_batch(1)
     kind, sentence = run_refused(lambda: stream.run(lambda frame, batch_id: sink(frame.selectExpr("value AS Batch"), batch_id)))

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from holdfast.sinks import postgres
 from tests.sinks.outputs import PostgresOutput
-from tests.sinks.streams import Stream
+from tests.sinks.streams import SinkStream
 from tests.sinks.test_all_sinks import run_refused
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -28,13 +28,13 @@ TYPES: dict[str, Any] = {
     "CAST('raw' AS binary) AS i": b"raw",
     "DATE'2026-01-31' AS j": date(2026, 1, 31),
     "TIMESTAMP'2026-01-31 12:00:00 UTC' AS k": datetime(2026, 1, 31, 12, tzinfo=UTC),
-    "TIMESTAMP_NTZ'2026-01-31 12:00:00' AS l": datetime(2026, 1, 31, 12),  # noqa: DTZ001 it has no time zone
+    "TIMESTAMP_NTZ'2026-01-31 12:00:00' AS l": datetime(2026, 1, 31, 12),  # noqa: DTZ001 -- it has no time zone
     "CAST(12.34 AS decimal(9, 2)) AS m": Decimal("12.34"),
     'CAST(NULL AS string) AS `n "1"`': None,
 }
 
 
-def test_every_supported_type_round_trips(stream: Stream, dsn: str) -> None:
+def test_every_supported_type_round_trips(stream: SinkStream, dsn: str) -> None:
     output = PostgresOutput(dsn)
     sink = output.sink()
     stream.add_batch(7)
@@ -43,7 +43,7 @@ def test_every_supported_type_round_trips(stream: Stream, dsn: str) -> None:
     assert list(row) == list(TYPES.values())
 
 
-def test_unsupported_type_is_refused(stream: Stream, dsn: str) -> None:
+def test_unsupported_type_is_refused(stream: SinkStream, dsn: str) -> None:
     sink = PostgresOutput(dsn).sink()
     stream.add_batch(1)
     kind, sentence = run_refused(
@@ -52,7 +52,7 @@ def test_unsupported_type_is_refused(stream: Stream, dsn: str) -> None:
     assert kind == "Refused" and sentence.startswith("the column 'a' has the type array<bigint>, which PostgreSQL lacks")
 
 
-def test_row_with_the_same_key_is_replaced(stream: Stream, dsn: str) -> None:
+def test_row_with_the_same_key_is_replaced(stream: SinkStream, dsn: str) -> None:
     output = PostgresOutput(dsn)
 
     def sink() -> Any:
@@ -72,13 +72,13 @@ def _by_digit(frame: DataFrame) -> DataFrame:
     return frame.selectExpr("value % 10 AS digit", "value")
 
 
-def test_missing_key_column_is_refused(stream: Stream, dsn: str) -> None:
+def test_missing_key_column_is_refused(stream: SinkStream, dsn: str) -> None:
     stream.add_batch(1)
     kind, sentence = run_refused(lambda: stream.run(postgres("t", dsn=dsn, key=["nothing"])))
     assert (kind, sentence) == ("Refused", "the key column 'nothing' of the table t is missing in the written rows")
 
 
-def test_unreachable_database_is_reported_without_the_password(stream: Stream) -> None:
+def test_unreachable_database_is_reported_without_the_password(stream: SinkStream) -> None:
     stream.add_batch(1)
     sink = postgres("t", dsn="host=127.0.0.1 port=1 user=u password=hidden dbname=d connect_timeout=5")
     kind, sentence = run_refused(lambda: stream.run(sink))
@@ -86,7 +86,7 @@ def test_unreachable_database_is_reported_without_the_password(stream: Stream) -
     assert "hidden" not in sentence + repr(sink)
 
 
-def test_table_name_may_include_a_schema(stream: Stream, dsn: str) -> None:
+def test_table_name_may_include_a_schema(stream: SinkStream, dsn: str) -> None:
     schema = f"s{secrets.token_hex(4)}"
     with psycopg.connect(dsn) as connection:
         connection.execute(f"CREATE SCHEMA {schema}")

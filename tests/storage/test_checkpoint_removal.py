@@ -119,7 +119,7 @@ def test_checkpoint_of_another_job_or_cluster_is_kept(location: str) -> None:
 
 @pytest.mark.parametrize("claims", [{}, {"_holdfast/claim-1": b""}, {"words/_holdfast/claim-1": codec.encode(claim())}])
 def test_checkpoint_without_a_completed_claim_at_its_root_is_kept(location: str, claims: Mapping[str, bytes]) -> None:
-    """For example the copy of a savepoint for a job that never started."""
+    """Such a checkpoint may be the copy of a savepoint for a job that never started."""
     write_files(checkpoint(location), {**SPARK_FILES, **claims})
     with pytest.raises(NotRemovable, match="no claim shows which job it belongs to"):
         remove(location)

@@ -243,7 +243,7 @@ def test_newest_fifty_claims_are_kept_and_files_of_spark_are_untouched(directory
     assert (directory / "claim-1").read_text() == "Spark's own"
     assert sorted(path.name for path in directory.iterdir()) == [
         ".metadata.crc", "_holdfast", "claim-1", "commits", "metadata", "offsets", "state",
-    ]  # fmt: skip
+    ]  # fmt: skip  # one item per line is harder to read
 
 
 def test_link_folder_or_pipe_in_place_of_a_claim_uses_its_number(directory: Path, tmp_path: Path) -> None:

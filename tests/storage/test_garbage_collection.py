@@ -156,7 +156,7 @@ def test_old_blob_moved_aside_by_a_killed_collector_is_removed(directory: Path, 
     assert list((directory / "blobs").iterdir()) == []
 
 
-class InterruptedFolder(LocalFolder):
+class InterruptedLocalFolder(LocalFolder):
     """Folder that runs a function once, after the first check of a blob's age."""
 
     def __init__(self, directory: Path, meanwhile: Callable[[], None]) -> None:
@@ -183,7 +183,7 @@ def test_blob_submitted_between_age_check_and_removal_is_kept(directory: Path, f
         assert storage.put(source) == digest
         storage.ensure_stored(source, digest)
 
-    folder = InterruptedFolder(directory / "blobs", submit)
+    folder = InterruptedLocalFolder(directory / "blobs", submit)
     assert not folder.remove_if_older(digest, time.time() - BLOB_GRACE_S)
     folder.close()
     assert [path.name for path in (directory / "blobs").iterdir()] == [digest]
@@ -194,7 +194,7 @@ def test_only_one_of_two_concurrent_collectors_reports_a_removal(directory: Path
     digest = storage.put(file(b"x"))
     age(directory, digest, LATER)
     other: list[str] = []
-    folder = InterruptedFolder(
+    folder = InterruptedLocalFolder(
         directory / "blobs", lambda: other.extend(storage.collect_garbage(lambda: [], now_wall=time.time()))
     )
     assert not folder.remove_if_older(digest, time.time() - BLOB_GRACE_S)

@@ -105,7 +105,7 @@ def test_at_most_one_of_several_concurrent_jobs_gets_the_location(tmp_path: Path
             barrier.wait()
             try:
                 if LocationClaims(place, warn=print).claim(claim(attempt, job=job), ended_owner=former) is None:
-                    granted.append(job)  # noqa: B023 joined before the next round
+                    granted.append(job)  # noqa: B023 -- joined before the next round
             except AlreadyClaimed:
                 pass
 

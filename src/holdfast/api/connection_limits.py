@@ -1,4 +1,4 @@
-"""HTTP connections of a node, limited in number and in time, so that strangers never lock out the other nodes.
+"""HTTP connections of a node, limited in number and in time, so that clients without the secret never lock out the other nodes.
 
 At the limit, a new connection replaces the oldest one that waits for a request and has never sent the cluster's secret. A
 connection whose request is being served, or that has sent the secret, is never closed for another one.
@@ -12,7 +12,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 CONNECTIONS_MAX = 100
-"""Leaves enough file descriptors for the ZooKeeper session and the runners."""
+"""Limit that leaves enough file descriptors for the ZooKeeper session and the runners."""
 HEAD_TIMEOUT_S = 5.0
 """Time from the connection, or from the first byte of a later request, to the end of the request's head."""
 BODY_TIMEOUT_S = 5.0
@@ -22,7 +22,7 @@ IDLE_TIMEOUT_S = 30
 """Time between two requests of a connection."""
 
 AUTHORIZED = "authorized"
-"""Key of a request's state; set once the request has proved that it knows the cluster's secret."""
+"""Key in a request's state, which is set if the request carries the cluster's secret."""
 
 _connection_numbers = itertools.count()
 
@@ -51,16 +51,16 @@ class BoundedProtocol(H11Protocol):
     _limited_phase: ConnectionPhase | None = None
     _limit: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         self.number = next(_connection_numbers)
-        self.refused = len(self.connections) >= CONNECTIONS_MAX and not self._close_oldest_stranger()
+        self.refused = len(self.connections) >= CONNECTIONS_MAX and not self._close_oldest_unauthorized()
         if self.refused:
             transport.abort()
             return
         super().connection_made(transport)
         self._limit_phase()
 
-    def _close_oldest_stranger(self) -> bool:
+    def _close_oldest_unauthorized(self) -> bool:
         """Close the oldest connection that may be closed for a new one. Return False if there is none."""
         closable = [each for each in self.connections if isinstance(each, BoundedProtocol) and each.is_closable]
         if not closable:

@@ -17,7 +17,7 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 def routes(promises: FailsafePromises, secret: ReadSecret, node: NodeId) -> list[Route]:
-    """Return the routes of the node `node`, which tells its name so that no other node is taken for it."""
+    """Return the routes of a node. Answers name the node, so that a caller detects that another node answers at its address."""
 
     async def grant(request: Request) -> Response:
         if (error_response := authorization_error(request, secret)) is not None:

@@ -1,7 +1,7 @@
 """Examination of one query's checkpoint: damage on which Spark fails, or which loses or repeats rows without an error.
 
-Damage needs proof: a rule that names the method of Spark that reads the file. A file that Spark does not read when it starts
-leads to a remark, and a format that is not known to a doubt.
+A finding of damage needs a rule that names the method of Spark that reads the file. A problem of a file that Spark does not
+read when it starts is a remark. A file in an unknown format cannot be judged.
 """
 
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ class _Examination:
             yield doubt(STATE, "exists, but the query has no offsets: Spark continues only in real-time mode")
 
     def _check_continuous(self) -> Iterator[Finding]:
-        """Continuous processing reads the newest commit, and the offsets of the same epoch."""
+        """Yield problems of a continuous query, which reads the newest commit and the offsets of the same epoch."""
         if self._committed < 0:
             return
         path = f"{OFFSETS}/{self._committed}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from holdfast.checkpoint import log_files
 from holdfast.checkpoint.file_tree import FileTree
 from holdfast.checkpoint.finding import Finding
+from holdfast.checkpoint.metadata_files import FOLDER
 from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, STATE, QueryLogs
 from holdfast.checkpoint.state import state_check, state_store
 
@@ -92,7 +93,7 @@ def is_query(tree: FileTree) -> bool:
 def query_places(tree: FileTree) -> list[str]:
     """Return the folders that hold a query: the root (an empty path) or folders directly below it."""
     below = [
-        folder for folder in tree.subfolders("") if not folder.startswith((".", "_holdfast")) and is_query(tree.subtree(folder))
+        folder for folder in tree.subfolders("") if not folder.startswith((".", FOLDER)) and is_query(tree.subtree(folder))
     ]
     return [*([""] if is_query(tree) else []), *below]
 

@@ -31,8 +31,7 @@ def check_free(path: str | None, option: str, begins: bytes) -> None:
         raise Refused(f"{path} cannot be written: permission denied")
     if stat.S_ISREG(mode) and not _begins(file, begins):
         raise Refused(
-            f"{path} is left as it is: {option} is followed by the file to write, and this one is there already and was not "
-            f"written by {option}"
+            f"{path} already exists and was not written by {option}, so it is not overwritten: name another file after {option}"
         )
 
 

@@ -70,7 +70,7 @@ class Cluster:
     if the same call may succeed later, and `OutcomeUnknown` if a reply was lost and the caller has to check the result.
     """
 
-    def __init__(self, target: "Target", callbacks: Callbacks = Callbacks()) -> None:  # noqa: B008
+    def __init__(self, target: "Target", callbacks: Callbacks = Callbacks()) -> None:  # noqa: B008 -- frozen
         self._target = target
         self._callbacks = callbacks
 
@@ -424,9 +424,9 @@ class Cluster:
         from holdfast.errors import Refused
 
         if not (trust and reason.strip()):
-            raise Refused("--trust-checkpoint and --reason belong together: say why the checkpoint may be used")
+            raise Refused("trust_checkpoint and reason belong together: say why the checkpoint may be used")
         if has_offsets:
-            raise Refused("--trust-checkpoint cannot be combined with --offsets: they answer different findings")
+            raise Refused("trust_checkpoint cannot be combined with offsets: they answer different findings")
         by, now = current_user(), time.time()
         return self._control(job, lambda current: decide_trusted_resume(current, by=by, reason=reason, now=now))
 

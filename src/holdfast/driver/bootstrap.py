@@ -95,7 +95,7 @@ class ScriptDriver:
         for stream in (sys.stdout, sys.stderr):
             # Line buffering shows each line immediately and keeps the last lines when the process is killed.
             with contextlib.suppress(AttributeError, ValueError, OSError):
-                stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+                stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # the standard streams are text files here
         self._monitor.start()
         self._servers.start()
         self._application.start()
@@ -137,7 +137,7 @@ class ScriptDriver:
             self._queries.wait_for_all()
         except SystemExit as exit:
             return self._handle_system_exit(exit.code)
-        except BaseException as error:  # noqa: BLE001 this is the top of the script
+        except BaseException as error:  # noqa: BLE001 -- this is the top of the script
             return self._handle_error(error, started=not _is_syntax_error_of_file(error) or self._queries.any_started)
         return 0
 

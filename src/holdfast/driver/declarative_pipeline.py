@@ -47,7 +47,7 @@ def run_pipeline(file: str, checkpoint: str, queries: ActiveQueries) -> None:
     spec = cli.unpack_pipeline_spec(_load_specification(Path(file), checkpoint))
     server = _ConnectServer(spec.configuration, checkpoint)
     queries.discover = server.started_streams
-    with server.connected() as session:
+    with server.connect_client() as session:
         graph = spark_connect_pipeline.create_dataflow_graph(session, spec.catalog, spec.database, spec.configuration)
         registry = spark_connect_graph_element_registry.SparkConnectGraphElementRegistry(session, graph)
         cli.register_definitions(Path(file), registry, spec, session, graph)
@@ -137,7 +137,7 @@ class _ConnectServer:
         }
 
     @contextlib.contextmanager
-    def connected(self) -> Any:
+    def connect_client(self) -> Any:
         """Yield a Connect session. Stops the session and Spark at the end."""
         from pyspark.sql.connect.session import SparkSession
 

@@ -58,7 +58,7 @@ def describe_failure(error: BaseException, script: str) -> Failure:
         if _is_holdfast_error(error, kind, text):
             return Failure(_single_line(f"{message}{where}"), condition, kind)
         return Failure(_sentence(error, kind, message, condition, where), condition, kind)
-    except Exception:  # noqa: BLE001 a failure to describe the error must not hide the error
+    except Exception:  # noqa: BLE001 -- a failure to describe the error must not hide the error
         return Failure(_single_line(f"the script failed: {kind}{where}"), condition, kind)
 
 

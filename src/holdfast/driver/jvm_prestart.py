@@ -58,11 +58,11 @@ class JvmPrestart:
         ordinary = module.Popen
 
         def start(command: Sequence[str], **options: Any) -> Any:
-            module.Popen = ordinary  # type: ignore[attr-defined]
+            module.Popen = ordinary  # type: ignore[attr-defined]  # PySpark imports this name
             process = self._take_over(command, options)
             return process if process is not None else ordinary(command, **options)
 
-        module.Popen = start  # type: ignore[attr-defined]
+        module.Popen = start  # type: ignore[attr-defined]  # PySpark imports this name
 
     def _take_over(self, command: Sequence[str], options: Mapping[str, Any]) -> "subprocess.Popen[bytes] | None":
         process, variables = self._process, dict(options.get("env") or {})

@@ -52,5 +52,5 @@ def _local_port() -> int | None:
         return None
     try:
         return int(getattr(getattr(session._jvm, _SERVICE), "MODULE$").localPort())
-    except Exception:  # noqa: BLE001 py4j raises various errors; PySpark's own default may still be right
+    except Exception:  # noqa: BLE001 -- py4j raises various errors; PySpark's own default may still be right
         return None

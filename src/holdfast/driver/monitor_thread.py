@@ -48,7 +48,7 @@ class MonitorThread:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since Spark last answered all questions of a report. Grows while a call to a dead server is retried."""
+        """Seconds since Spark last answered all calls for a report. Grows while a call to a dead server is retried."""
         return time.monotonic() - self._answered_at
 
     def finish(self) -> None:
@@ -78,7 +78,7 @@ class MonitorThread:
                     self._on_abandoned(reason)
             if self._stop.requested and not self._finished.is_set():
                 self._stop_queries()
-        except Exception as error:  # noqa: BLE001 an error of Spark or py4j must not stop the script
+        except Exception as error:  # noqa: BLE001 -- an error of Spark or py4j must not stop the script
             if not self._finished.is_set() and (error_name := type(error).__name__) not in self._logged_errors:
                 self._logged_errors.add(error_name)
                 log_line(f"cannot read the state of the streaming queries ({error_name}); retrying")

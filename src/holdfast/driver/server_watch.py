@@ -1,4 +1,4 @@
-"""Watch over the processes that this driver depends on: Spark's JVM, and Spark Connect servers.
+"""Detection of dead processes that this driver depends on: Spark's JVM, and Spark Connect servers.
 
 Spark Connect retries calls to a dead server for about ten minutes, in the script as well as in the monitor thread. So the death
 of a server is found without such calls: by the exit status of the JVM, and by the state of the gRPC channel.

@@ -39,7 +39,7 @@ class WatchQuery:
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseFailure:
-    """Request to tell whether Kafka is the cause of a failure that has just happened. The answer is `FailureDiagnosis`."""
+    """Request for the cause of a failure that has just happened: Kafka or not. The answer is `FailureDiagnosis`."""
 
     def to_json(self) -> dict[str, Any]:
         return {"why": True}

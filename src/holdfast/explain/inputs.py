@@ -103,7 +103,7 @@ def _compression(name: str, magic: bytes) -> str:
 
 def _standard_input() -> InputFile:
     """Copy standard input to a temporary file, because it is read more than once."""
-    spool = tempfile.NamedTemporaryFile(prefix="holdfast-explain-", suffix=".log", delete=False)  # noqa: SIM115
+    spool = tempfile.NamedTemporaryFile(prefix="holdfast-explain-", suffix=".log", delete=False)  # noqa: SIM115 -- closed by `with` below
     with spool:
         while block := sys.stdin.buffer.read(1 << 20):
             spool.write(block)
@@ -151,7 +151,7 @@ def open_input(path: str, compression: str) -> IO[bytes]:
         system, inner = fs.FileSystem.from_uri(path)
         raw = system.open_input_file(inner) if not compression else system.open_input_stream(inner, compression=None)
     else:
-        raw = open(path, "rb") if not compression else pyarrow.OSFile(path, "rb")  # noqa: SIM115
+        raw = open(path, "rb") if not compression else pyarrow.OSFile(path, "rb")  # noqa: SIM115 -- closed by the caller
     if compression:
         stream: IO[bytes] = pyarrow.CompressedInputStream(raw, compression)
         return stream

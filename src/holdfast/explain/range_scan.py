@@ -111,7 +111,7 @@ class _RangeScanner:
                     with open_input(range.path, range.compression) as reopened:
                         self._read(_FileWindow(reopened, range))
             if not range.begin and not result.problem and is_utf_16(sample):
-                result.problem = "this is UTF-16, in which no log lines are found: make it UTF-8 first"
+                result.problem = "UTF-16 is not supported: convert the file with 'iconv -f UTF-16 -t UTF-8'"
         except (OSError, EOFError, ValueError) as error:
             result.problem = f"{'not read to its end' if result.was_opened else 'cannot be read'}: {error}"
 
@@ -132,7 +132,7 @@ class _RangeScanner:
                 window.data, window.scan_end, result.mode, self._library,
                 file=result.range.file, offset=window.offset, line=result.lines, compiled=self._compiled,
                 hold_last=not window.is_complete and not window.is_full,
-            )  # fmt: skip
+            )  # fmt: skip  # one item per line is harder to read
             if block.records.end > 0:  # else a very long record: read on
                 self._add(block)
                 window.drop(block.records.end)
@@ -170,7 +170,7 @@ def _check_prefix(range: ByteRange) -> None:
     if range.expected_prefix:
         with open_input(range.path, "") as file:
             if file.read(len(range.expected_prefix)) != range.expected_prefix:
-                raise OSError("there is another file of that name")
+                raise OSError("this machine has a different file at this path")
 
 
 class _FileWindow:

@@ -14,7 +14,8 @@ from typing import Any
 from holdfast.atomic_file import write_atomically
 from holdfast.errors import Refused
 from holdfast.local.directory_layout import CLUSTER_NAME
-from holdfast.node.guard.guard_process import STOP_TIMEOUT_S
+from holdfast.node.guard.guard_process import GUARD_FILE, STOP_TIMEOUT_S
+from holdfast.node.node_directory import AGENT_FILE
 from holdfast.zk.embedded import with_parent_death_signal
 from holdfast.zk.embedded.ports import LOOPBACK, Ports, is_port_taken
 
@@ -67,7 +68,7 @@ class LocalNode:
             log = self._log
             if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
                 log.replace(log.with_suffix(".log.1"))
-            for stale in ("guard.json", "agent.json"):
+            for stale in (GUARD_FILE, AGENT_FILE):
                 (self.directory / stale).unlink(missing_ok=True)
             self._log_start = log.stat().st_size if log.exists() else 0
             self._spawn(config, log)
@@ -156,7 +157,7 @@ class LocalNode:
             self._process.terminate()
 
     def describe(self) -> dict[str, Any]:
-        guard, agent = _read(self.directory / "guard.json"), _read(self.directory / "agent.json")
+        guard, agent = _read(self.directory / GUARD_FILE), _read(self.directory / AGENT_FILE)
         agent_pid = guard.get("agent_pid")
         return {
             "id": self.id,

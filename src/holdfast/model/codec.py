@@ -38,7 +38,7 @@ Converter = Callable[[Any], Any]
 
 
 class MalformedRecord(Refused):
-    """The bytes are not a record."""
+    """Error for bytes that are not a record."""
 
 
 class NewerSchema(Refused):
@@ -62,7 +62,7 @@ class NewerRecord(UnreadableRecord):
 
 
 class _WrongType(Exception):
-    """A value of the wrong type. The arguments are the path of the field, outermost first."""
+    """Error for a value of the wrong type. The arguments are the path of the field, outermost first."""
 
 
 def schema_for_writing(announced: Iterable[int], *, newest: int = COMMON_SCHEMA) -> int:

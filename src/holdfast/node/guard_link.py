@@ -7,9 +7,10 @@ import socket
 import threading
 from collections.abc import Callable
 
+from holdfast.node.guard.guard_process import GUARD_FD_VARIABLE
+
 HEARTBEAT_INTERVAL_S = 1.0
 ORPHAN_EXIT_S = 5.0
-GUARD_FD_VARIABLE = "HOLDFAST_GUARD_FD"
 
 
 def connect_to_guard(stop: Callable[[], None]) -> None:

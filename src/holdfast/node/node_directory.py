@@ -35,7 +35,7 @@ class NodeDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._make_private()
-            lock: IO[str] = open(self.path / "agent.lock", "a+")  # noqa: SIM115
+            lock: IO[str] = open(self.path / "agent.lock", "a+")  # noqa: SIM115 -- closed by `with` below
         except OSError as error:
             raise Refused(f"cannot use the directory {self.path}: {error.strerror}") from error
         with lock:

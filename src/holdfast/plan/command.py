@@ -8,7 +8,7 @@ from holdfast.model.job import JobState
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Assign the next attempt number and order a node to run the attempt."""
+    """Command to assign the next attempt number and to order a node to run the attempt."""
 
     job: JobId
     node: NodeId
@@ -21,7 +21,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class EndAttempt:
-    """Order the node of the last attempt to end it and to certify its death. The state records that the leader waits."""
+    """Command to order a node to end the last attempt and to certify its death. The state records that the leader waits."""
 
     job: JobId
     node: NodeId
@@ -34,12 +34,12 @@ class EndAttempt:
 
 @dataclass(frozen=True, slots=True)
 class UpdateState:
-    """Write a new state. If its phase is final, the same transaction deletes the job's name and its order."""
+    """Command to write a new state. If its phase is final, the same transaction deletes the job's name and its order."""
 
     job: JobId
     state: JobState
     rebuilt: bool = False
-    """The old state could not be read; this one is built from the lease."""
+    """True if the old state could not be read and the new one is built from the lease."""
 
     @property
     def reason(self) -> str:
@@ -48,7 +48,7 @@ class UpdateState:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Move the job to quarantine with its original bytes. Nothing is deleted; its attempt number is never assigned again."""
+    """Command to quarantine a job with its original bytes. Nothing is deleted; its attempt number is never assigned again."""
 
     job: JobId
     reason: str
@@ -58,7 +58,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawOrder:
-    """Delete an order that matches no state. It would start nothing, but it would stay forever."""
+    """Command to delete an order that matches no state. The order would start nothing, but it would stay forever."""
 
     job: JobId
     node: NodeId

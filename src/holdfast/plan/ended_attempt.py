@@ -26,7 +26,7 @@ FAILURES_WITHOUT_PROGRESS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class EndedAttempt:
-    """The last attempt of a job whose lease is gone, and what follows it."""
+    """Last attempt of a job whose lease is gone, and the decision that follows."""
 
     snapshot: Snapshot
     changer: StateChanger

@@ -1,4 +1,4 @@
-"""Decisions about the runs of a scheduled job: when the next one begins, and what follows the end of one.
+"""Decisions about the runs of a scheduled job: when the next one begins, and how a job continues after one.
 
 A run is opened in the transaction that assigns its first attempt, or that records why it waits for a node. The state then
 contains the due time, so each due time has one run, whichever leader decides. While a run is open, no other run begins.
@@ -45,7 +45,7 @@ class ScheduledRun:
         """
         if self._is_still_waiting(state):
             return None
-        runs = (state.runs or begin_history(self.schedule, self._wall)).follow(self.schedule, self._wall)
+        runs = (state.runs or begin_history(self.schedule, self._wall)).adapt_to(self.schedule, self._wall)
         try:
             return self._open_run(state, runs)
         except Refused as error:
@@ -57,7 +57,7 @@ class ScheduledRun:
         runs = state.runs
         if state.phase is not Phase.SCHEDULED or runs is None or self._wall >= state.not_before or self._is_requested(state):
             return False
-        return runs.follow(self.schedule, self._wall) == runs
+        return runs.adapt_to(self.schedule, self._wall) == runs
 
     def _is_requested(self, state: JobState) -> bool:
         return self._job.run_now and self._job.desired_version > state.heard
@@ -152,7 +152,7 @@ def resume_schedule(state: JobState, schedule: Schedule | None, now: float) -> R
         return None
     runs = replace(state.runs, failed_in_a_row=0)
     try:
-        return runs.follow(schedule, now).skip_due_times(schedule, now)
+        return runs.adapt_to(schedule, now).skip_due_times(schedule, now)
     except Refused:
         return runs
 

@@ -58,12 +58,12 @@ def _read(path: Path) -> tuple[Process | None, NamespaceIdentity | CgroupIdentit
         fields = json.loads(path.read_bytes())
         if fields["boot"] != boot_id():
             return None, None  # after a restart of the machine another process may have the same pid and start time
-        return _process(fields["watchdog"]), _isolated(fields)
+        return _process(fields["watchdog"]), _parse_isolation(fields)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None, None
 
 
-def _isolated(fields: dict[str, Any]) -> NamespaceIdentity | CgroupIdentity | None:
+def _parse_isolation(fields: dict[str, Any]) -> NamespaceIdentity | CgroupIdentity | None:
     if "init" in fields:
         return NamespaceIdentity(_process(fields["init"]), int(fields["namespace"]))
     if "cgroup" in fields:

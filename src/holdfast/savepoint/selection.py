@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-HOLDFAST_FOLDER = "_holdfast"
+from holdfast.checkpoint.metadata_files import FOLDER
+
 _OFFSETS = re.compile(r"(?P<query>(?:[^/]+/)*?)offsets/(?P<batch>\d+)")
 _COMMITS = re.compile(r"(?P<query>(?:[^/]+/)*?)commits/(?P<batch>\d+)")
 _SOURCES = re.compile(r"(?P<query>(?:[^/]+/)*?)sources/[^/]+/(?P<batch>\d+)(?:\.compact)?")
@@ -49,7 +50,7 @@ def last_committed_batches(paths: Iterable[str]) -> dict[str, int]:
 
 def select_files(paths: Iterable[str], batches: dict[str, int], *, running: bool) -> FileSelection:
     """Select files of a job's checkpoint. `paths` must have been listed after `batches` were found committed."""
-    finished = [path for path in paths if not path.startswith(f"{HOLDFAST_FOLDER}/") and not _UNFINISHED.fullmatch(path)]
+    finished = [path for path in paths if not path.startswith(f"{FOLDER}/") and not _UNFINISHED.fullmatch(path)]
     return FileSelection(batches, tuple(sorted(path for path in finished if not running or _is_committed(path, batches))))
 
 

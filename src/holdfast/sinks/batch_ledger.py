@@ -59,38 +59,38 @@ class WriteBatch:
 
 @dataclass(frozen=True, slots=True)
 class SkipBatch:
-    """The output contains the batch already."""
+    """Decision to skip the batch: the output contains it already."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupersededBy:
-    """A newer attempt has taken over the output."""
+    """Refusal: a newer attempt has taken over the output."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedByOther:
-    """The output belongs to another owner, or contains data without an owner."""
+    """Refusal: the output belongs to another owner, or contains data without an owner."""
 
     owner: Owner | None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchGap:
-    """Batches before this one are missing in the output."""
+    """Refusal: batches before this one are missing in the output."""
 
     next_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class DifferentInput:
-    """The output contains a batch with this id, but of different input."""
+    """Refusal: the output contains a batch with this id, but of different input."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchForgotten:
-    """The output is past this batch and no longer has its digest."""
+    """Refusal: the output contains later batches, and the digest of this one is deleted."""
 
 
 Refusal = SupersededBy | OwnedByOther | BatchGap | DifferentInput | BatchForgotten

@@ -59,7 +59,7 @@ class DeltaSink:
             decision = decide_batch(state.output_record(), batch, self._adopt)
             if isinstance(decision, Refusal):
                 raise refusal_error(decision, batch, self._path)
-            if table.acquire(OutputClaim.succeed(state.claim, batch, self._nonce), frame):
+            if table.acquire(OutputClaim.next_after(state.claim, batch, self._nonce), frame):
                 return table.read_state()
         raise Unavailable(f"cannot acquire {self._path}: other drivers keep taking it over; check which jobs write to it")
 

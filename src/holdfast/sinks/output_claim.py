@@ -21,7 +21,7 @@ class OutputClaim:
     """First batch id of this owner in the output."""
 
     @staticmethod
-    def succeed(newest: "OutputClaim | None", batch: BatchIdentity, nonce: str) -> "OutputClaim":
+    def next_after(newest: "OutputClaim | None", batch: BatchIdentity, nonce: str) -> "OutputClaim":
         """Return the claim with which the batch's attempt takes over from the newest claim."""
         own = newest is not None and newest.owner == batch.owner
         return OutputClaim(

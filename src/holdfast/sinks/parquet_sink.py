@@ -79,7 +79,7 @@ class ParquetSink:
                     f"{self._path} contains {state.foreign_names[0]}, which readers would ignore beside batches: move the "
                     f"files to keep into its folder batch=0, or choose another output"
                 )
-            if directory.acquire(OutputClaim.succeed(state.claim, batch, self._nonce)):
+            if directory.acquire(OutputClaim.next_after(state.claim, batch, self._nonce)):
                 return directory.read_state()
         raise Unavailable(f"cannot acquire {self._path}: other drivers keep taking it over; check which jobs write to it")
 

@@ -19,9 +19,10 @@ This package makes no decisions about jobs. In a checkpoint it writes only the f
 truncated offsets aside, rewrite offsets, or remove the checkpoint of a deleted job.
 """
 
+from holdfast.checkpoint.metadata_files import KAFKA_CHOICE_FILE, KAFKA_LAST_KNOWN_FILE, KAFKA_PARK_FINDINGS_FILE
 from holdfast.storage.blob_storage import BLOB_GRACE_S, Blob, Storage, open_storage
 from holdfast.storage.checkpoint_access import Checkpoints, examine_file_sink, remove_deleted_checkpoint
-from holdfast.storage.claim_book import KAFKA_CHOICE_FILE, KAFKA_LAST_KNOWN_FILE, KAFKA_PARK_FINDINGS_FILE, CheckpointClaim
+from holdfast.storage.claim_book import CheckpointClaim
 from holdfast.storage.claims import Claims
 from holdfast.storage.location import check_location, checkpoint_location, spark_checkpoint_uri, spark_conf
 from holdfast.storage.location_claims import LocationClaims, LocationOwner

@@ -135,7 +135,7 @@ def _open_source(path: Path) -> Iterator[ReadInto]:
             raise Refused(f"{path} is a directory: pack it into one file (.zip, .whl, .egg or .tar.gz) and give that")
         if not stat.S_ISREG(mode):
             raise Refused(f"{path} is not a file")
-        file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below, outside of this `try`
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 -- closed below, outside of this `try`
     except OSError as error:
         raise Refused(f"cannot read {path}: {error.strerror}") from error
 

@@ -72,4 +72,4 @@ def examine_file_sink(path: str, *, in_subprocess: bool = True, stall_timeout_s:
 def decode_record(kind: Callable[..., Record], fields: dict[str, Any]) -> Record:
     """Decode a result with the codec, which checks the types of its fields: it may come from another process."""
     data = json.dumps({"schema": codec.SCHEMA, **fields}).encode()
-    return codec.decode(kind, data, where="the result of the examination")  # type: ignore[arg-type]
+    return codec.decode(kind, data, where="the result of the examination")  # type: ignore[arg-type]  # a class is a Callable, too

@@ -11,8 +11,9 @@ Arguments and results are JSON values, because a call may come from another proc
 import re
 from collections.abc import Iterable
 
+from holdfast.checkpoint.metadata_files import FOLDER
 from holdfast.model import codec
-from holdfast.storage.claim_book import FOLDER, RECORD_BYTES_MAX, CheckpointClaim
+from holdfast.storage.claim_book import RECORD_BYTES_MAX, CheckpointClaim
 from holdfast.storage.filesystem.files import Files
 from holdfast.storage.storage_errors import NotRemovable
 

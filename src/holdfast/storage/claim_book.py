@@ -20,22 +20,18 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from holdfast.checkpoint.metadata_files import (
+    FOLDER,
+    KAFKA_CHOICE_FILE,
+    KAFKA_LAST_KNOWN_FILE,
+    KAFKA_PARK_FINDINGS_FILE,
+    KNOWN_QUERIES_FILE,
+)
 from holdfast.errors import Refused, Unavailable
 from holdfast.model import codec
 from holdfast.storage.filesystem.folder import Folder, OpenFolder
 from holdfast.storage.storage_errors import AlreadyClaimed, FolderMissing, ForeignCheckpoint, NotAFile
 
-FOLDER = "_holdfast"
-KNOWN_QUERIES_FILE = "queries.json"
-"""Queries of the job and their last known batch. Writer and reader: runner. Format: `checkpoint.known_queries.KnownQueries`.
-
-Not the control file of the same name (`driver_protocol.control_files.STARTED_QUERIES_FILE`)."""
-KAFKA_LAST_KNOWN_FILE = "kafka.json"
-"""Last known state of the topics. Writer and reader: Kafka monitor. Format: `kafka.check.last_known.JobLastKnown`.
-
-Not the control file of the same name (`driver_protocol.control_files.KAFKA_STATUS_FILE`)."""
-KAFKA_PARK_FINDINGS_FILE = "kafka-lost.json"
-KAFKA_CHOICE_FILE = "kafka-choice.json"
 KEPT_ATTEMPTS = 50
 RECORD_BYTES_MAX = 256 << 10
 KAFKA_RECORD_BYTES_MAX = 8 << 20

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from holdfast.checkpoint import KnownQueries
+from holdfast.checkpoint.metadata_files import KNOWN_QUERIES_FILE
 from holdfast.model import codec
-from holdfast.storage.claim_book import KNOWN_QUERIES_FILE, CheckpointClaim, ClaimBook
+from holdfast.storage.claim_book import CheckpointClaim, ClaimBook
 from holdfast.storage.location import check_location, parse_location
 from holdfast.storage.subprocesses.dispatch import STALL_TIMEOUT_S, claims_caller
 
@@ -95,7 +96,7 @@ class Claims:
         """Return the queries that earlier attempts recorded, or None. Warn about a record that cannot be read."""
         data: str | None = self._call(ClaimBook.read_metadata, name=KNOWN_QUERIES_FILE)
         try:
-            return codec.decode(KnownQueries, data.encode(), where="queries.json") if data is not None else None
+            return codec.decode(KnownQueries, data.encode(), where=KNOWN_QUERIES_FILE) if data is not None else None
         except (codec.MalformedRecord, codec.NewerSchema) as error:
             self._warn(str(error))
             return None

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.storage.claim_book import FOLDER, CheckpointClaim, name_claim
+from holdfast.checkpoint.metadata_files import FOLDER
+from holdfast.storage.claim_book import CheckpointClaim, name_claim
 from holdfast.storage.location import check_location, parse_location
 from holdfast.storage.location_claim_book import LocationClaimBook
 from holdfast.storage.subprocesses.dispatch import STALL_TIMEOUT_S, location_claims_caller

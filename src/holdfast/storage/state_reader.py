@@ -29,7 +29,7 @@ _RULES = {"delta": STATE_FILE_UNREADABLE, "snapshot": SNAPSHOT_UNREADABLE, "chan
 
 
 class StateReader:
-    """Reads state with a budget of bytes, which is spent on the smallest files first."""
+    """Reader of state with a budget of bytes, which is spent on the smallest files first."""
 
     def __init__(self, read: Read, bytes_max: int) -> None:
         self._read = read

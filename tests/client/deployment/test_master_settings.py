@@ -41,9 +41,9 @@ def test_settings_that_a_master_accepts_are_accepted(conf: dict[str, str]) -> No
             {**KUBERNETES, "spark.kubernetes.authenticate.driver.oauthTokenFile": "/t"},
             "use spark.kubernetes.authenticate.oauthTokenFile",
         ),
-        ({**KUBERNETES, "spark.driver.host": "127.0.0.2"}, "leads each pod to itself"),
+        ({**KUBERNETES, "spark.driver.host": "127.0.0.2"}, "is a loopback address, which pods cannot reach"),
         ({**KUBERNETES, "spark.driver.host": "localhost"}, "set SPARK_LOCAL_IP on each node"),
-        ({**KUBERNETES, "spark.driver.host": "[::1]"}, "leads each pod to itself"),
+        ({**KUBERNETES, "spark.driver.host": "[::1]"}, "is a loopback address, which pods cannot reach"),
         ({**KUBERNETES, "spark.driver.port": "many"}, "spark.driver.port=many is not a port"),
     ],
 )

@@ -32,10 +32,10 @@ def attempts(*ends: tuple[float, str, str], job: str = JOB, name: str = NAME) ->
     """Return the event lines of attempts; `ends` has (second, phase, reason) of each."""
     lines = ""
     for attempt, (second, phase, reason) in enumerate(ends, 1):
-        told: dict[str, Any] = {"attempt": attempt, "job": job, "name": name}
-        lines += change(3 * attempt - 2, second - 2, "STARTING", f"attempt {attempt} was given to n1", **told)
-        lines += change(3 * attempt - 1, second - 1, "RUNNING", f"attempt {attempt} runs on n1", **told)
-        lines += change(3 * attempt, second, phase, reason, **told)
+        fields: dict[str, Any] = {"attempt": attempt, "job": job, "name": name}
+        lines += change(3 * attempt - 2, second - 2, "STARTING", f"attempt {attempt} was given to n1", **fields)
+        lines += change(3 * attempt - 1, second - 1, "RUNNING", f"attempt {attempt} runs on n1", **fields)
+        lines += change(3 * attempt, second, phase, reason, **fields)
     return lines
 
 
@@ -45,7 +45,7 @@ def node(second: float, event: str, *, id: str = "n1", **fields: object) -> str:
     return json.dumps({"component": "agent", "node": id, **fields, "event": event, "level": "info", "time": time}) + "\n"
 
 
-def diagnosed(directory: Path, text: str) -> dict[str, dict[str, Any]]:
+def diagnoses_of(directory: Path, text: str) -> dict[str, dict[str, Any]]:
     file = directory / "events of the cluster"
     file.write_text(text)
     return {one["signature"]: one for one in explain_logs(file).as_json()["diagnoses"]}
@@ -53,11 +53,11 @@ def diagnosed(directory: Path, text: str) -> dict[str, dict[str, Any]]:
 
 def test_repeated_failures_are_a_restart_loop_with_the_reason(tmp_path: Path) -> None:
     text = attempts(*((200 * n, "BACKOFF", f"{FAILED}; again in {200 * n} s") for n in range(1, 5)))
-    found = diagnosed(tmp_path, text)
+    found = diagnoses_of(tmp_path, text)
     assert set(found) == {"restart-loop"}
     loop = found["restart-loop"]
-    assert loop["title"] == f"job clicks ({JOB}) restarts again and again"
-    assert loop["explanation"] == f"It was restarted 4 times, the last time after attempt 4. It says: {FAILED}."
+    assert loop["title"] == f"job clicks ({JOB}) restarts repeatedly"
+    assert loop["explanation"] == f"It was restarted 4 times, the last time after attempt 4. The reason is: {FAILED}."
     assert loop["components"] == ["job clicks"]
     assert "holdfast logs clicks" in loop["advice"]
 
@@ -65,12 +65,14 @@ def test_repeated_failures_are_a_restart_loop_with_the_reason(tmp_path: Path) ->
 def test_finished_restart_loop_states_the_current_phase(tmp_path: Path) -> None:
     text = attempts(*((20 * n, "BACKOFF", f"{FAILED}; next attempt in 1 s") for n in range(1, 4)))
     text += change(10, 100, "RUNNING", "attempt 4 runs on n1", attempt=4)
-    assert diagnosed(tmp_path, text)["restart-loop"]["explanation"].endswith("Since 2026-03-04 13:01:40 it is RUNNING.")
+    assert diagnoses_of(tmp_path, text)["restart-loop"]["explanation"].endswith(
+        "It has been RUNNING since 2026-03-04 13:01:40."
+    )
 
 
 def test_failures_that_are_hours_apart_are_not_a_loop(tmp_path: Path) -> None:
     text = attempts(*((7200 * n, "BACKOFF", f"{FAILED}; again in 1 s") for n in range(1, 9)))
-    assert diagnosed(tmp_path, text) == {}
+    assert diagnoses_of(tmp_path, text) == {}
 
 
 def test_parked_job_is_diagnosed_unless_a_person_stopped_it(tmp_path: Path) -> None:
@@ -78,29 +80,29 @@ def test_parked_job_is_diagnosed_unless_a_person_stopped_it(tmp_path: Path) -> N
     by_person = attempts(
         (30, "PARKED", "a person stopped it; 'resume' starts it again, 'cancel' ends it"), job="j1", name="words"
     )
-    found = diagnosed(tmp_path, attempts((40, "PARKED", reason)) + by_person)
+    found = diagnoses_of(tmp_path, attempts((40, "PARKED", reason)) + by_person)
     assert set(found) == {"job-parked"}
     parked = found["job-parked"]
-    assert parked["title"] == f"job clicks ({JOB}) was parked, to wait for a person"
-    assert parked["explanation"] == f"It says: {reason}."
+    assert parked["title"] == f"job clicks ({JOB}) was parked and waits for an operator"
+    assert parked["explanation"] == f"The reason is: {reason}."
     assert "holdfast resume clicks" in parked["advice"]
 
 
 def test_resumed_job_is_reported_with_its_current_phase(tmp_path: Path) -> None:
     text = attempts((40, "PARKED", "records are gone")) + change(4, 90, "PENDING", "a person resumed it")
-    assert "Since 2026-03-04 13:01:30 it is PENDING." in diagnosed(tmp_path, text)["job-parked"]["explanation"]
+    assert "It has been PENDING since 2026-03-04 13:01:30." in diagnoses_of(tmp_path, text)["job-parked"]["explanation"]
 
 
 def test_quarantined_and_failed_jobs_are_diagnosed(tmp_path: Path) -> None:
     text = change(1, 5, "QUARANTINED", "its spec cannot be read", attempt=0, job="j1", name="words")
     text += attempts((10, "BACKOFF", f"{FAILED}; again in 1 s"), (20, "FAILED", f"{FAILED}; 1 restart is used up"))
-    found = diagnosed(tmp_path, text)
+    found = diagnoses_of(tmp_path, text)
     assert set(found) == {"job-quarantined", "job-failed"}
     assert "its spec cannot be read" in found["job-quarantined"]["explanation"]
     assert "1 restart is used up" in found["job-failed"]["explanation"]
     assert [link["event"].split(":")[0] for link in found["job-failed"]["chain"]] == [
-        "attempt 1 is followed by another",
-        "it has failed, and is not started again",
+        "attempt 1 ended and the job is restarted",
+        "the job failed and is not restarted",
     ]
 
 
@@ -112,7 +114,7 @@ def test_healthy_cluster_has_no_diagnosis(tmp_path: Path) -> None:
     )
     text += node(0, "connected", session="0x1000041c2fb0001") + node(1, "leading", epoch=1)
     text += node(900, "leadership lost", epoch=1, reason="this node stops")
-    assert diagnosed(tmp_path, text) == {}
+    assert diagnoses_of(tmp_path, text) == {}
 
 
 def test_lost_leadership_is_traced_to_the_expired_session(tmp_path: Path) -> None:
@@ -120,26 +122,26 @@ def test_lost_leadership_is_traced_to_the_expired_session(tmp_path: Path) -> Non
     text += node(10, "problem", problem="ZooKeeper is not reachable; still trying (Connection refused)")
     text += node(20, "leadership lost", epoch=1, reason="the session expired")
     text += node(20.1, "session ended", reason="the session expired")
-    found = diagnosed(tmp_path, text)
+    found = diagnoses_of(tmp_path, text)
     assert set(found) == {"zk-session-expired"}
     assert found["zk-session-expired"]["title"] == "ZooKeeper ended a session of node n1"
-    assert found["zk-session-expired"]["chain"][0]["event"].startswith("a node does not reach ZooKeeper")
+    assert found["zk-session-expired"]["chain"][0]["event"].startswith("a node cannot reach ZooKeeper")
 
 
 def test_moved_leadership_is_reported_with_its_reason_if_known(tmp_path: Path) -> None:
     """An expired session and a killed agent are reasons; a graceful stop of the node is no diagnosis."""
     led = node(0, "leading", epoch=1) + node(40, "leading", id="n2", epoch=2)
     expired = node(55, "leadership lost", epoch=1, reason="the ZooKeeper session expired")
-    moved = diagnosed(tmp_path, led + expired)["leadership-moved"]
-    assert moved["title"] == "node n1 led no longer, and node n2 became leader (epoch 2)"
+    moved = diagnoses_of(tmp_path, led + expired)["leadership-moved"]
+    assert moved["title"] == "node n1 lost leadership, and node n2 became leader (epoch 2)"
     assert moved["explanation"].startswith("node n1: the ZooKeeper session expired (2026-03-04 13:00:55).")
 
     agents = node(-1, "agent started") + node(-1, "agent started", id="n2") + node(41, "agent started")
-    killed = diagnosed(tmp_path, agents + led)["leadership-moved"]
-    assert killed["explanation"].startswith("node n1: its agent ended, and was started again (2026-03-04 13:00:41).")
+    killed = diagnoses_of(tmp_path, agents + led)["leadership-moved"]
+    assert killed["explanation"].startswith("node n1: its agent ended and was restarted (2026-03-04 13:00:41).")
 
-    assert "Nothing here says why node n1" in diagnosed(tmp_path, led)["leadership-moved"]["explanation"]
-    assert diagnosed(tmp_path, led + node(39, "leadership lost", epoch=1, reason="this node stops")) == {}
+    assert "The logs do not show why node n1 stopped leading" in diagnoses_of(tmp_path, led)["leadership-moved"]["explanation"]
+    assert diagnoses_of(tmp_path, led + node(39, "leadership lost", epoch=1, reason="this node stops")) == {}
 
 
 def test_each_job_is_a_component(tmp_path: Path) -> None:

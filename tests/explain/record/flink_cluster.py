@@ -26,7 +26,7 @@ _JARS = (
 _OPENED = (
     "java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "java.text", "java.time", "java.util",
     "java.util.concurrent",
-)  # fmt: skip
+)  # fmt: skip  # one item per line is harder to read
 _SOURCE = Path(__file__).with_name("Counting.java")
 _MAIN = {
     "jobmanager": "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",

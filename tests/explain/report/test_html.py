@@ -19,7 +19,7 @@ ATTACK = "</script><!--<script><img src=x onerror=document.title='broken'>"
 
 
 def embedded_data(text: str) -> Any:
-    (found,) = re.findall(r'<script type="application/json" id="told">(.*?)</script>', text, re.DOTALL)
+    (found,) = re.findall(r'<script type="application/json" id="answer">(.*?)</script>', text, re.DOTALL)
     return json.loads(found)
 
 
@@ -27,7 +27,7 @@ def test_page_data_has_every_occurrence_with_time_component_and_line(tmp_path: P
     (tmp_path / "report.txt").write_text(RESURRECTION)
     answer = explain_logs(tmp_path / "report.txt")
     document = page_data(answer)
-    columns = document["happenings"]
+    columns = document["columns"]
     begin = 0
     for number, one in enumerate(answer.occurrences):
         at_ = {name: column[number] for name, column in columns.items()}
@@ -67,9 +67,9 @@ def test_templates_add_up_to_the_records(tmp_path: Path) -> None:
 def test_page_data_needs_few_bytes_per_occurrence() -> None:
     answer = answer_with_many_occurrences(100)
     document = page_data(answer)
-    lines = sum(len(text) + 3 for text in document["happenings"].pop("text"))
+    lines = sum(len(text) + 3 for text in document["columns"].pop("text"))
     assert lines > 0
-    assert len(json.dumps(document["happenings"], separators=(",", ":"))) < 50 * len(answer.occurrences)
+    assert len(json.dumps(document["columns"], separators=(",", ":"))) < 50 * len(answer.occurrences)
     assert len(document["sentences"]) < 20
 
 
@@ -80,13 +80,13 @@ def test_text_of_a_line_or_a_file_name_cannot_close_the_script_element(tmp_path:
     assert "<img" not in text
     assert "<b>" not in text
     assert text.count("<script") == text.count("</script>") == 2
-    assert embedded_data(text)["happenings"]["text"][0].endswith(ATTACK)
+    assert embedded_data(text)["columns"]["text"][0].endswith(ATTACK)
     assert embedded_data(text)["files"] == [str(file)]
 
 
 def test_template_placeholders_in_log_lines_are_not_substituted(tmp_path: Path) -> None:
     (tmp_path / "zk1.log").write_text(stall_line(1, at("13:00:00"), 4000).strip() + " $script ${data}\n")
-    assert embedded_data(render_page(explain_logs(tmp_path / "zk1.log")))["happenings"]["text"][0].endswith("$script ${data}")
+    assert embedded_data(render_page(explain_logs(tmp_path / "zk1.log")))["columns"]["text"][0].endswith("$script ${data}")
 
 
 def test_content_security_policy_allows_only_this_script(tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_answer_without_diagnoses_is_rendered(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(NO_LOGS)
     document = embedded_data(render_page(explain_logs(tmp_path / "x.txt")))
     assert document["diagnoses"] == []
-    assert document["happenings"]["begin"] == []
+    assert document["columns"]["begin"] == []
     assert "no log lines" in document["summary"]

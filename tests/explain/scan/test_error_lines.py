@@ -243,10 +243,10 @@ def test_errors_beside_a_diagnosis_appear_only_in_the_json_answer(tmp_path: Path
     answer = answer_to(tmp_path, HEALTHY + stall_line(1, WHEN, 30334) + ERROR_RECORDS["zookeeper"])
     assert "No known signature" not in answer.summary
     assert counts(answer) == (0, 1, 0)
-    assert "error line" not in printed(answer)
+    assert "error line" not in print_to_text(answer)
 
 
-def printed(answer: Answer) -> str:
+def print_to_text(answer: Answer) -> str:
     console = Console(width=300)
     with console.capture() as captured:
         print_answer(answer, console)

@@ -40,6 +40,6 @@ def _collect(ranges: list[tuple[int, list[int]]]) -> TemplateTotals:
         of_range = RangeTemplates(found, limit=3)
         for at in range(0, len(hashes), 5):  # in blocks
             block = count_templates(np.array(hashes[at : at + 5], np.int64), compiled=False)
-            of_range.add(block, lambda record, number=number, at=at: FirstRecord(number, at + record, "text"))  # type: ignore[misc]
+            of_range.add(block, lambda record, number=number, at=at: FirstRecord(number, at + record, "text"))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         of_range.close()
     return found

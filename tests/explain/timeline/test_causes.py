@@ -11,7 +11,7 @@ CLIENT = "org.apache.zookeeper.ClientCnxn"
 PEER = "QuorumPeer[myid=1](plain=127.0.0.1:2181)(secure=disabled):QuorumPeer@1470"
 
 
-def connected(after_s: float) -> str:
+def connected_line(after_s: float) -> str:
     message = f"Session establishment complete on server zk2/10.0.0.2:2181, session id = {SESSION}, negotiated timeout = 10000"
     return flink_line(BEGIN + timedelta(seconds=after_s), message, CLIENT)
 
@@ -31,7 +31,7 @@ def looking(after_s: float) -> str:
     return zookeeper_line(BEGIN + timedelta(seconds=after_s), 1, PEER, "LOOKING")
 
 
-def started(after_s: float) -> str:
+def started_line(after_s: float) -> str:
     return zookeeper_line(BEGIN + timedelta(seconds=after_s), 1, "main:QuorumPeerMain@152", "Starting quorum peer, myid=1")
 
 
@@ -45,14 +45,14 @@ def first_cause(directory: Path, *, server: str, client: str) -> str:
 
 
 def test_server_without_a_leader_causes_the_disconnect_of_its_clients(tmp_path: Path) -> None:
-    assert first_cause(tmp_path, server=looking(10), client=connected(0) + suspended_and_revoked(12)) == "zk-looking"
+    assert first_cause(tmp_path, server=looking(10), client=connected_line(0) + suspended_and_revoked(12)) == "zk-looking"
 
 
 def test_event_before_the_connection_does_not_cause_the_disconnect(tmp_path: Path) -> None:
-    client = connected(0) + connected(11) + suspended_and_revoked(12)
+    client = connected_line(0) + connected_line(11) + suspended_and_revoked(12)
     assert first_cause(tmp_path, server=looking(10), client=client) == "client-disconnected"
 
 
 def test_election_of_a_server_that_just_started_does_not_cause_the_disconnect(tmp_path: Path) -> None:
-    server = started(8) + looking(10)
-    assert first_cause(tmp_path, server=server, client=connected(0) + suspended_and_revoked(12)) == "client-disconnected"
+    server = started_line(8) + looking(10)
+    assert first_cause(tmp_path, server=server, client=connected_line(0) + suspended_and_revoked(12)) == "client-disconnected"

@@ -42,7 +42,7 @@ def test_lifetimes_of_leadership_and_job(tmp_path: Path) -> None:
     (tmp_path / "jm.log").write_text(text)
     found = {lifetime["kind"]: lifetime for lifetime in explain_logs(tmp_path / "jm.log").as_json()["lifetimes"]}
     assert (found["leadership"]["start"], found["leadership"]["end"]) == ("2026-03-04T13:00:00.000", "2026-03-04T13:10:00.000")
-    assert found["leadership"]["ended"] == "it was given up"
+    assert found["leadership"]["ended"] == "it ended"
     assert (found["job"]["name"], found["job"]["end"]) == (JOB, None)
 
 
@@ -52,7 +52,7 @@ def test_many_events_at_once_are_a_burst_and_steady_events_are_not(tmp_path: Pat
         zookeeper_line(begin + timedelta(milliseconds=40 * number), 1, "SessionTracker:ZooKeeperServer@1",
                   f"Expiring session 0x7000000000{number:04x}, timeout of 10000ms exceeded")
         for number in range(75)
-    )  # fmt: skip
+    )  # fmt: skip  # one item per line is harder to read
     (tmp_path / "zk1.log").write_text(healthy_log(1, at("13:00:00"), minutes=5) + expired)
     (burst,) = explain_logs(tmp_path / "zk1.log").as_json()["bursts"]
     assert (burst["event"], burst["component"], burst["count"]) == ("zk-session-expired", "zookeeper 1", 75)
@@ -66,7 +66,7 @@ def bursts_of_steady_events(directory: Path) -> list[object]:
         zookeeper_line(at("15:00:00") + timedelta(seconds=second), 2, "CommitProcessor:2:ZooKeeperServer@1",
                   f"Established session 0x8000000000{second:04x} with negotiated timeout 10000 for client /10.0.0.7:5000")
         for second in range(600)
-    )  # fmt: skip
+    )  # fmt: skip  # one item per line is harder to read
     (directory / "zk2.log").write_text(text)
     found: list[object] = explain_logs(directory / "zk2.log").as_json()["bursts"]
     return found

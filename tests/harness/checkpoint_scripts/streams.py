@@ -72,6 +72,6 @@ else:
         try:
             run(kind, Path(folder))
             result_of = {"output": output(kind, Path(folder))}
-        except Exception as error:  # noqa: BLE001 any error of Spark is a result
+        except Exception as error:  # noqa: BLE001 -- any error of Spark is a result
             result_of = {"failed": " ".join(str(error).split())[:300]}
         sys.stdout.write(f"RESULT {json.dumps({'folder': folder, **result_of})}\n")

@@ -19,7 +19,7 @@ WORKER_MB = 700
 """Memory for one executor of the tests, but not for two."""
 
 WORKER_PROPERTIES = {"spark.decommission.enabled": "true"}
-"""With this property, SIGPWR decommissions a Worker."""
+"""Property with which SIGPWR decommissions a Worker."""
 
 
 class SparkDaemon:

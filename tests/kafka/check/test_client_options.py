@@ -63,7 +63,7 @@ def test_pem_certificates_are_translated() -> None:
     inline = translate_settings(
         security_protocol="SSL", ssl_truststore_type="PEM", ssl_truststore_certificates="CA", ssl_keystore_type="PEM",
         ssl_keystore_key="KEY", ssl_keystore_certificate_chain="CERT", ssl_key_password="pw",
-    )  # fmt: skip
+    )  # fmt: skip  # one item per line is harder to read
     assert {key: value for key, value in inline.items() if key.startswith("ssl")} == {
         "ssl.ca.pem": "CA",
         "ssl.key.pem": "KEY",
@@ -73,7 +73,7 @@ def test_pem_certificates_are_translated() -> None:
     files = translate_settings(
         security_protocol="SSL", ssl_truststore_type="PEM", ssl_truststore_location="/ca", ssl_keystore_type="PEM",
         ssl_keystore_location="/both", ssl_endpoint_identification_algorithm="",
-    )  # fmt: skip
+    )  # fmt: skip  # one item per line is harder to read
     assert {key: value for key, value in files.items() if key.startswith("ssl")} == {
         "ssl.ca.location": "/ca",
         "ssl.key.location": "/both",

@@ -25,7 +25,7 @@ T0, T1, U0 = Partition("t", 0), Partition("t", 1), Partition("u", 0)
 SAVED = (T0, T1, U0)
 
 
-def affected(
+def make_finding(
     partition: int | None, kind: FindingKind = FindingKind.RETENTION, *, earliest: int | None = 50, latest: int | None = 90
 ) -> OffsetFinding:
     return OffsetFinding(kind, Severity.STOP, "t", "a sentence", partition, saved=20, earliest=earliest, latest=latest)
@@ -36,7 +36,7 @@ def note(partition: int) -> OffsetFinding:
 
 
 def test_each_choice_moves_only_affected_partitions() -> None:
-    findings = (affected(0), note(0))
+    findings = (make_finding(0), note(0))
     assert plan_moves(SAVED, findings, KEEP) == ()
     assert plan_moves(SAVED, findings, EARLIEST) == (OffsetMove(T0, 50),)
     assert plan_moves(SAVED, findings, LATEST) == (OffsetMove(T0, 90),)
@@ -44,23 +44,23 @@ def test_each_choice_moves_only_affected_partitions() -> None:
 
 
 def test_partitions_of_a_deleted_topic_are_removed() -> None:
-    deleted = affected(None, FindingKind.TOPIC_DELETED, earliest=None, latest=None)
+    deleted = make_finding(None, FindingKind.TOPIC_DELETED, earliest=None, latest=None)
     assert plan_moves(SAVED, [deleted], EARLIEST) == (OffsetMove(T0, None), OffsetMove(T1, None))
 
 
 @pytest.mark.parametrize(
     ("findings", "choice", "sentence"),
     [
-        ([affected(0)], {T1: 1, T0: 60}, "cannot move t-1: only partitions in the findings table can be moved"),
-        ([affected(0), affected(1)], {T0: 60}, "no offset given for t-1"),
-        ([affected(0)], {T0: 91}, "offset 91 is outside the log of t-0, which goes from 50 to 90"),
+        ([make_finding(0)], {T1: 1, T0: 60}, "cannot move t-1: only partitions in the findings table can be moved"),
+        ([make_finding(0), make_finding(1)], {T0: 60}, "no offset given for t-1"),
+        ([make_finding(0)], {T0: 91}, "offset 91 is outside the log of t-0, which goes from 50 to 90"),
         (
-            [affected(0, FindingKind.BROKER_UNREACHABLE, earliest=None)],
+            [make_finding(0, FindingKind.BROKER_UNREACHABLE, earliest=None)],
             LATEST,
             "the brokers did not report the offsets of t-0: choose 'keep' to check it again",
         ),
         (
-            [affected(0, FindingKind.PARTITION_MISSING, earliest=None, latest=None)],
+            [make_finding(0, FindingKind.PARTITION_MISSING, earliest=None, latest=None)],
             {T0: 1},
             "no offset can be chosen for t-0: the brokers did not report its log",
         ),

@@ -42,7 +42,7 @@ def test_options_make_a_schedule() -> None:
 )
 def test_invalid_options_are_refused(options: dict[str, object], problem: str) -> None:
     with pytest.raises(Refused) as error:
-        make_schedule(**options)  # type: ignore[arg-type]
+        make_schedule(**options)  # type: ignore[arg-type]  # any options
     assert problem in str(error.value)
 
 

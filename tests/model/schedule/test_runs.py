@@ -96,12 +96,12 @@ def test_history_is_bounded_and_its_record_is_decoded_again() -> None:
 
 def test_changed_schedule_begins_now_and_a_clock_that_was_years_ahead_does_not_stop_it() -> None:
     hourly = Schedule(3600.0)
-    assert HISTORY.follow(hourly, T + 5).next_due_time(hourly) == T + 3605
-    assert HISTORY.follow(replace(EVERY, catch_up=CatchUp.ALL, park_after=3), T + 5) == HISTORY
+    assert HISTORY.adapt_to(hourly, T + 5).next_due_time(hourly) == T + 3605
+    assert HISTORY.adapt_to(replace(EVERY, catch_up=CatchUp.ALL, park_after=3), T + 5) == HISTORY
     ahead = replace(HISTORY, position=T + 10 * 365 * 86400)
-    assert ahead.follow(EVERY, T).next_due_time(EVERY) == T + 10
+    assert ahead.adapt_to(EVERY, T).next_due_time(EVERY) == T + 10
     slightly_ahead = replace(HISTORY, position=T + CLOCK_STEP_S_MAX)
-    assert slightly_ahead.follow(EVERY, T) == slightly_ahead
+    assert slightly_ahead.adapt_to(EVERY, T) == slightly_ahead
 
 
 schedules = st.builds(
@@ -128,7 +128,7 @@ def test_due_times_only_grow_and_none_runs_twice_while_the_clock_jumps(
     for step_s, skips in passes:
         now = max(now + step_s, latest - CLOCK_STEP_S_MAX)
         latest = max(latest, now)
-        history = history.follow(schedule, now)
+        history = history.adapt_to(schedule, now)
         due = find_due_run(history, schedule, now)
         if due is not None:
             assert due.due <= now and due.skipped >= 0

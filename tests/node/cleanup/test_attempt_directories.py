@@ -16,7 +16,8 @@ from holdfast.node.cleanup.attempt_directories import (
 )
 from holdfast.zk.records.paths import Paths
 from holdfast.zk.session.client import Client
-from tests.contract.leader_scene import SilentLog
+from tests.contract.leader_scene import ErrorRaisingLog
+from tests.harness.settable_clock import SettableClock
 
 PATHS = Paths("c")
 
@@ -39,16 +40,6 @@ class KnownZnodes:
         return object() if path in self._paths else None
 
 
-class SettableClock:
-    now = 0.0
-
-    def boottime(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.now
-
-
 def make_directory(root: Path, job: str, *, age_s: float = 2 * AGE_S_MIN) -> None:
     (root / job / "1").mkdir(parents=True)
     (root / job / "1" / "driver.log").write_text("log")
@@ -66,15 +57,15 @@ def test_directories_of_deleted_jobs_are_removed_and_all_others_stay(tmp_path: P
         make_directory(tmp_path, job)
     make_directory(tmp_path, "new", age_s=0)
     (tmp_path / "file").write_text("")
-    cleanup = AttemptDirectoryCleanup(tmp_path, lambda: [JobId("open")], PATHS, SettableClock(), SilentLog())
+    cleanup = AttemptDirectoryCleanup(tmp_path, lambda: [JobId("open")], PATHS, SettableClock(0.0), ErrorRaisingLog())
     asyncio.run(cleanup.remove_deleted_jobs(cast(Client, client)))
     assert names(tmp_path) == {"known", "quarantined", "open", "not a job", "new", "file"}
 
 
 def test_nothing_is_removed_without_a_connection_and_the_next_round_is_made_when_due(tmp_path: Path) -> None:
     make_directory(tmp_path, "deleted")
-    client, clock = KnownZnodes(), SettableClock()
-    cleanup = AttemptDirectoryCleanup(tmp_path, list, PATHS, clock, SilentLog())
+    client, clock = KnownZnodes(), SettableClock(0.0)
+    cleanup = AttemptDirectoryCleanup(tmp_path, list, PATHS, clock, ErrorRaisingLog())
 
     async def make_round() -> bool:
         cleanup.start_if_due(cast(Client, client))

@@ -59,7 +59,7 @@ def test_promises_continue_after_agents_are_killed_without_zookeeper(tmp_path: P
             node.start()
             killed_at = CLOCK.boottime()
             wait_until(
-                lambda at=killed_at: runners.left_s() + CLOCK.boottime() > at + SESSION_TIMEOUT_S + TIMING.margin_s,  # type: ignore[misc]
+                lambda at=killed_at: runners.left_s() + CLOCK.boottime() > at + SESSION_TIMEOUT_S + TIMING.margin_s,  # type: ignore[misc]  # mypy cannot infer a lambda with a default
                 20,
                 "promises are renewed after the restart",
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.node.health.checks import AVAILABLE_BYTES_MIN, FREE_BYTES_MIN, check_disk, check_memory, check_storage
-from holdfast.node.health.monitor import GOOD_RESULTS_MIN, HANG_S, CheckResults, HealthCheck, HealthMonitor
+from holdfast.node.health.monitor import CHECK_TIMEOUT_S, GOOD_RESULTS_MIN, CheckResults, HealthCheck, HealthMonitor
 from tests.harness.processes import run_on_small_disk, run_without_root_powers
 from tests.harness.waiting import wait_until
 
@@ -103,8 +103,8 @@ def test_problem_is_reported_at_once_and_is_over_only_after_several_good_results
 def test_check_that_hangs_is_a_problem_until_it_returns_good_results_again() -> None:
     results = CheckResults("its disk")
     results.start(100.0)
-    assert results.problem(100.0 + HANG_S - 0.1) == ""
-    assert results.problem(100.0 + HANG_S) == "its disk does not answer"
+    assert results.problem(100.0 + CHECK_TIMEOUT_S - 0.1) == ""
+    assert results.problem(100.0 + CHECK_TIMEOUT_S) == "its disk does not answer"
     for _ in range(GOOD_RESULTS_MIN):
         assert results.problem(200.0) == "its disk does not answer"
         results.finish("")

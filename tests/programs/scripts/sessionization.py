@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable, Iterator
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd  # type: ignore[import-untyped]  # pandas has no types
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout

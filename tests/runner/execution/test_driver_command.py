@@ -22,7 +22,7 @@ def command(tmp_path: Path, script: str = "job.py", **spec: object) -> DriverCom
     storage = open_storage(str(tmp_path / "storage"))
     (tmp_path / "script").write_text("print('hello')\n")
     blob = storage.put(tmp_path / "script")
-    return DriverCommand(ASSIGNMENT, Spec("words", script, blob, **spec), tmp_path / "attempt", storage)  # type: ignore[arg-type]
+    return DriverCommand(ASSIGNMENT, Spec("words", script, blob, **spec), tmp_path / "attempt", storage)  # type: ignore[arg-type]  # any fields
 
 
 def submit_arguments(environment: dict[str, str]) -> list[str]:

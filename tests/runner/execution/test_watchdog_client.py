@@ -455,7 +455,7 @@ def test_no_process_is_left_after_the_task_was_cancelled(tmp_path: Path) -> None
         async with watchdog(tmp_path) as driver:
             nonces.append(driver.nonce)
             await driver.start("sleep", "600")
-            asyncio.get_running_loop().call_later(0.1, asyncio.current_task().cancel)  # type: ignore[union-attr]
+            asyncio.get_running_loop().call_later(0.1, asyncio.current_task().cancel)  # type: ignore[union-attr]  # this is a task
             await asyncio.sleep(600)
 
     with pytest.raises(asyncio.CancelledError):

@@ -13,7 +13,7 @@ from tests.sim.jobs.faults.newer_schema import NewerSchemaRecords
 from tests.sim.jobs.faults.targeted_faults import ATTEMPT_ASSIGNED, LEASE_TAKEN
 from tests.sim.jobs.scenario_run import FAULTS_UNTIL_S, ScenarioRun
 from tests.sim.leadership.agent_node import TICK_S, TIMEOUT_S, TIMING
-from tests.sim.zk.znode_tree import Node
+from tests.sim.zk.znode_tree import SimZnode
 
 SERVERS_PAUSED = "all servers paused"
 CRASH_RESTART_S_MAX = 4.0
@@ -344,7 +344,7 @@ def malformed_records(run: ScenarioRun) -> None:
 
 def older_copy_restored(run: ScenarioRun) -> None:
     """Rule 9: restore a copy in which a job is starting, after the job was cancelled. No node may act on the copy."""
-    zk, copies = run.world.zk, list[dict[str, Node]]()
+    zk, copies = run.world.zk, list[dict[str, SimZnode]]()
     zk.hook_after(ATTEMPT_ASSIGNED, lambda _: copies.append(zk.copy_data()))
     job = run.run_until_healthy(count=1)[0].job
     run.users.set_desired(run.world.now_s, job, Desired.CANCEL)

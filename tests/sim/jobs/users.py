@@ -68,7 +68,7 @@ class Users:
         while not self._stopped:
             client = self._world.connect(name, timeout_s=TIMEOUT_S)(lambda: None)
             try:
-                while client.state is ConnectionState.CONNECTING:  # noqa: ASYNC110
+                while client.state is ConnectionState.CONNECTING:  # noqa: ASYNC110 -- simulated time
                     await asyncio.sleep(0.02)
                 await call(client)
                 return

@@ -17,7 +17,7 @@ from tests.sim.zk.znode_tree import Change
 
 if TYPE_CHECKING:
     from tests.sim.zk.ensemble import Ensemble
-    from tests.sim.zk.session_tracker import Session
+    from tests.sim.zk.session_tracker import SimSession
 
 OnCommit = Callable[[int, int, str, Sequence[Operation], tuple[str | Stat | None, ...]], object]
 OnSessionEnd = Callable[[int, int, str, list[str], str], object]
@@ -74,7 +74,7 @@ class CommitPipeline:
         """Commit a transaction of an operator or of another client that is not simulated."""
         return self._commit(operations, None, by)
 
-    def _end_session(self, session: "Session", reason: str) -> list[str]:
+    def _end_session(self, session: "SimSession", reason: str) -> list[str]:
         if session.ended:
             return []
         session.closing = session.ended = True
@@ -104,7 +104,7 @@ class CommitPipeline:
             self._ensemble.drop_session_connections(session)
 
     def _commit(
-        self, operations: Sequence[Operation], session: "Session | None", process: str, by: Transaction | None = None
+        self, operations: Sequence[Operation], session: "SimSession | None", process: str, by: Transaction | None = None
     ) -> Committed | Rejected:
         ensemble = self._ensemble
         now_s = ensemble.loop.now_s

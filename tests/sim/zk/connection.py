@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.zk.ensemble import Ensemble
     from tests.sim.zk.network import Link
     from tests.sim.zk.server import Server
-    from tests.sim.zk.session_tracker import Session
+    from tests.sim.zk.session_tracker import SimSession
 
 Replies = list[tuple[Request, object]]
 
@@ -46,7 +46,7 @@ class Connection:
     )
 
     def __init__(
-        self, ensemble: "Ensemble", transport: "ClientTransport", server: "Server", session: "Session", link: "Link"
+        self, ensemble: "Ensemble", transport: "ClientTransport", server: "Server", session: "SimSession", link: "Link"
     ) -> None:
         now_s = ensemble.loop.now_s
         self._ensemble = ensemble

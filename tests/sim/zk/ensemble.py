@@ -16,8 +16,8 @@ from tests.sim.zk.network import Network
 from tests.sim.zk.quorum import Quorum
 from tests.sim.zk.requests import RequestKind, Transaction, TransactionHook, TransactionMatch
 from tests.sim.zk.server import Server
-from tests.sim.zk.session_tracker import Session, SessionTracker
-from tests.sim.zk.znode_tree import Node, Tree, parent_path_of
+from tests.sim.zk.session_tracker import SessionTracker, SimSession
+from tests.sim.zk.znode_tree import SimZnode, Tree, parent_path_of
 
 if TYPE_CHECKING:
     from tests.sim.zk.client_transport import ClientTransport
@@ -102,11 +102,11 @@ class Ensemble:
         self._record_fault("stall", seconds)
         self.pipeline.stall(seconds)
 
-    def copy_data(self) -> dict[str, Node]:
+    def copy_data(self) -> dict[str, SimZnode]:
         """Return a copy of all znodes, as an operator copies the data directories."""
         return dict(self.tree.nodes)
 
-    def restore_data(self, nodes: Mapping[str, Node]) -> None:
+    def restore_data(self, nodes: Mapping[str, SimZnode]) -> None:
         """Stop all servers, replace their data by the copy, and start them again."""
         for server in range(len(self.servers)):
             self.kill(server)
@@ -207,12 +207,12 @@ class Ensemble:
             self.sessions.check_all()
         self.pipeline.flush()
 
-    def submit_session_end(self, session: Session, reason: str) -> None:
+    def submit_session_end(self, session: SimSession, reason: str) -> None:
         if not session.closing:
             session.closing = True
             self.pipeline.submit(Transaction(RequestKind.CLOSE, session.process, session, reason=reason))
 
-    def drop_session_connections(self, session: Session) -> None:
+    def drop_session_connections(self, session: SimSession) -> None:
         """Close the connections of an ended session on every server that has contact to the leader."""
         for server in self.servers:
             if self.quorum.reaches_leader(server):
@@ -250,7 +250,7 @@ class Ensemble:
         if self.quorum.reaches_leader(server):
             self._connect(transport, server, session, attempt)
 
-    def _connect(self, transport: "ClientTransport", server: Server, session: Session, attempt: int) -> None:
+    def _connect(self, transport: "ClientTransport", server: Server, session: SimSession, attempt: int) -> None:
         session.owner = server
         link = self.network.link(transport.process.machine, server.index)
         connection = Connection(self, transport, server, session, link)

@@ -11,7 +11,7 @@ from holdfast.zk.session.client import Operation, Read
 
 if TYPE_CHECKING:
     from tests.sim.zk.connection import Connection
-    from tests.sim.zk.session_tracker import Session
+    from tests.sim.zk.session_tracker import SimSession
 
 
 class RequestKind(enum.Enum):
@@ -68,7 +68,7 @@ class Transaction:
         self,
         kind: RequestKind,
         process: str,
-        session: "Session | None",
+        session: "SimSession | None",
         *,
         connection: "Connection | None" = None,
         request: Request | None = None,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.zk.session.client import NoNode, Read, ReadResult
 from tests.sim.zk.requests import Request, RequestKind
-from tests.sim.zk.znode_tree import Change, Node
+from tests.sim.zk.znode_tree import Change, SimZnode
 
 if TYPE_CHECKING:
     from tests.sim.zk.connection import Connection
     from tests.sim.zk.ensemble import Ensemble
-    from tests.sim.zk.session_tracker import Session
+    from tests.sim.zk.session_tracker import SimSession
 
 Watches = dict[str, dict["Connection", None]]
 
@@ -60,7 +60,7 @@ class Server:
         self._pending: deque[tuple[float, Change]] = deque()
         self._data_watches: Watches = {}
         self._children_watches: Watches = {}
-        self._touches: dict[Session, float] = {}
+        self._touches: dict[SimSession, float] = {}
         self._half_tick_s = tick_s / 2
         self._report_phase_s = ensemble.random.random() * self._half_tick_s
 
@@ -75,7 +75,7 @@ class Server:
 
     # Touches
 
-    def touch(self, session: "Session", at_s: float) -> None:
+    def touch(self, session: "SimSession", at_s: float) -> None:
         if self._ensemble.quorum.leader is self:
             session.record_contact(at_s)
             return
@@ -131,7 +131,7 @@ class Server:
             _, change = self._pending.popleft()
             self._fire(change)
 
-    def node(self, path: str) -> Node | None:
+    def node(self, path: str) -> SimZnode | None:
         """Return the znode as this server sees it, that is, before the first change that it has not applied."""
         for _, change in self._pending:
             if path in change.before:
@@ -160,7 +160,7 @@ class Server:
             return node.znode
         return node.znode.stat if kind is RequestKind.EXISTS else list(node.children)
 
-    def _read_node(self, connection: "Connection", path: str) -> Node | None:
+    def _read_node(self, connection: "Connection", path: str) -> SimZnode | None:
         if self._ensemble.on_read is not None:
             self._ensemble.on_read(connection.session.process, path)
         return self.node(path) if self._pending else self._ensemble.tree.nodes.get(path)

@@ -20,7 +20,7 @@ TICKS_MIN = 2
 TICKS_MAX = 20
 
 
-class Session:
+class SimSession:
     __slots__ = ("check_scheduled", "closing", "ended", "identity", "last_contact_s", "owner", "process", "timeout_s")
 
     def __init__(self, identity: SessionId, process: str, timeout_s: float, last_contact_s: float) -> None:
@@ -48,27 +48,27 @@ class SessionTracker:
         self._tick_s = tick_s
         self._phase_s = ensemble.random.random() * tick_s
         self._created = 0
-        self.by_id: dict[int, Session] = {}
+        self.by_id: dict[int, SimSession] = {}
 
     def negotiate_timeout_s(self, requested_s: float) -> float:
         return min(max(requested_s, TICKS_MIN * self._tick_s), TICKS_MAX * self._tick_s)
 
-    def create(self, process: str, requested_s: float) -> Session:
+    def create(self, process: str, requested_s: float) -> SimSession:
         self._created += 1
         number = (0x100 << 48) + self._created
         password = self._ensemble.random.randbytes(16)
-        session = Session(SessionId(number, password), process, self.negotiate_timeout_s(requested_s), self._loop.now_s)
+        session = SimSession(SessionId(number, password), process, self.negotiate_timeout_s(requested_s), self._loop.now_s)
         self.by_id[number] = session
         self._schedule_check(session)
         return session
 
-    def find(self, identity: SessionId) -> Session | None:
+    def find(self, identity: SessionId) -> SimSession | None:
         session = self.by_id.get(identity.id)
         if session is None or session.closing or session.identity.password != identity.password:
             return None
         return session
 
-    def expiry_s(self, session: Session) -> float:
+    def expiry_s(self, session: SimSession) -> float:
         """Return the end of the tick in which the session's timeout falls."""
         due_s = session.last_contact_s + session.timeout_s - self._phase_s
         return self._phase_s + (math.floor(due_s / self._tick_s) + 1) * self._tick_s
@@ -91,11 +91,11 @@ class SessionTracker:
             if self.expiry_s(session) <= self._loop.now_s:
                 self._ensemble.submit_session_end(session, "it expired")
 
-    def _schedule_check(self, session: Session) -> None:
+    def _schedule_check(self, session: SimSession) -> None:
         session.check_scheduled = True
         self._loop.schedule_at(max(self.expiry_s(session), self._loop.now_s), self._check_expiry, session)
 
-    def _check_expiry(self, session: Session) -> None:
+    def _check_expiry(self, session: SimSession) -> None:
         """End the session if it has expired. Elapsed touches are computed only here and when a fault happens."""
         session.check_scheduled = False
         if session.ended or session.closing or not self._ensemble.quorum.leader_runs:

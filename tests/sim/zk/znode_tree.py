@@ -25,7 +25,7 @@ from holdfast.zk.session.client import (
 )
 
 
-class Node(NamedTuple):
+class SimZnode(NamedTuple):
     """Znode with its bookkeeping. Immutable, so that changes can keep previous versions.
 
     `children_created` counts all children ever created; it numbers sequential znodes.
@@ -47,7 +47,7 @@ class Change:
 
     def __init__(self, zxid: int) -> None:
         self.zxid = zxid
-        self.before: dict[str, Node | None] = {}
+        self.before: dict[str, SimZnode | None] = {}
         self.changed: list[str] = []
         """Paths created, set or deleted; they fire data watches."""
         self.children_changed: list[str] = []
@@ -62,7 +62,7 @@ class Tree:
     def __init__(self) -> None:
         self.zxid = 0
         root = Znode(b"", Stat(version=0, created_zxid=0, created_ms=0, ephemeral_owner=0))
-        self.nodes: dict[str, Node] = {"/": Node(root, ("zookeeper",), 1), "/zookeeper": Node(root)}
+        self.nodes: dict[str, SimZnode] = {"/": SimZnode(root, ("zookeeper",), 1), "/zookeeper": SimZnode(root)}
         self.ephemerals: dict[int, dict[str, None]] = {}
         """Paths owned by each session."""
 
@@ -98,7 +98,7 @@ class Tree:
         self.zxid = change.zxid
         return paths, change
 
-    def restore(self, nodes: Mapping[str, Node], *, open_sessions: Collection[int]) -> None:
+    def restore(self, nodes: Mapping[str, SimZnode], *, open_sessions: Collection[int]) -> None:
         """Replace all znodes by a copy. Ephemeral znodes of sessions that have ended are dropped; the zxid still grows."""
         self.zxid += 1 << 32
         self.nodes = dict(nodes)
@@ -169,17 +169,17 @@ class Tree:
         change.children_changed.append(parent_path)
         owner = session_id if operation.ephemeral else 0
         stat = Stat(version=0, created_zxid=change.zxid, created_ms=now_ms, ephemeral_owner=owner)
-        self.nodes[path] = Node(Znode(operation.data, stat), data_zxid=change.zxid, children_zxid=change.zxid)
+        self.nodes[path] = SimZnode(Znode(operation.data, stat), data_zxid=change.zxid, children_zxid=change.zxid)
         children = (*parent.children, name)
-        self.nodes[parent_path] = Node(parent.znode, children, parent.children_created + 1, parent.data_zxid, change.zxid)
+        self.nodes[parent_path] = SimZnode(parent.znode, children, parent.children_created + 1, parent.data_zxid, change.zxid)
         return path
 
-    def _set(self, path: str, node: Node, data: bytes, change: Change) -> Stat:
+    def _set(self, path: str, node: SimZnode, data: bytes, change: Change) -> Stat:
         change.before.setdefault(path, node)
         change.changed.append(path)
         old = node.znode.stat
         stat = Stat(old.version + 1, old.created_zxid, old.created_ms, old.ephemeral_owner)
-        self.nodes[path] = Node(Znode(data, stat), node.children, node.children_created, change.zxid, node.children_zxid)
+        self.nodes[path] = SimZnode(Znode(data, stat), node.children, node.children_created, change.zxid, node.children_zxid)
         return stat
 
     def _remove(self, path: str, change: Change) -> None:
@@ -192,4 +192,4 @@ class Tree:
         del self.nodes[path]
         name = path[path.rfind("/") + 1 :]
         rest = tuple(child for child in parent.children if child != name)
-        self.nodes[parent_path] = Node(parent.znode, rest, parent.children_created, parent.data_zxid, change.zxid)
+        self.nodes[parent_path] = SimZnode(parent.znode, rest, parent.children_created, parent.data_zxid, change.zxid)

@@ -61,11 +61,11 @@ def test_unverified_connection_counts_as_suspended(znodes: InMemoryZnodes) -> No
 
 
 def test_read_that_continued_on_another_connection_is_discarded() -> None:
-    class ReconnectingZnodes(InMemoryZnodes):
+    class ReconnectsAtSync(InMemoryZnodes):
         async def sync(self, path: str) -> None:
             self.connection_count += 1
 
-    client = VerifiedClient(ReconnectingZnodes(connection_count=1))
+    client = VerifiedClient(ReconnectsAtSync(connection_count=1))
     client.accept(1)
     with pytest.raises(Unavailable):
         asyncio.run(client.sync("/a"))

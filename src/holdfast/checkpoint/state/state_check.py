@@ -78,12 +78,12 @@ def _check_plan(tree: FileTree, logs: QueryLogs, plan: LoadPlan) -> Iterator[Fin
     for each in plan.files:
         path = each.file.path
         if (found := tree.damage.get(path)) is not None:
-            yield _weigh(tree, logs, plan, found) if each.is_snapshot and found.harms else found
+            yield _judge_damaged_snapshot(tree, logs, plan, found) if each.is_snapshot and found.harms else found
         elif path in tree.unreadable:
             yield doubt(path, f"cannot be read: {tree.unreadable[path]}")
 
 
-def _weigh(tree: FileTree, logs: QueryLogs, plan: LoadPlan, found: Finding) -> Finding:
+def _judge_damaged_snapshot(tree: FileTree, logs: QueryLogs, plan: LoadPlan, found: Finding) -> Finding:
     """Return the finding about a damaged snapshot. Spark 4.1 and later load an older snapshot instead, if there is one."""
     older = state_store.older_plan(plan)
     if older is None or any(each.file.path in tree.damage for each in older.files):

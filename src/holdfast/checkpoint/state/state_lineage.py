@@ -17,7 +17,7 @@ Lineage = tuple[tuple[int, str], ...]
 
 
 class _Undecodable(Exception):
-    """The bytes cannot be decoded."""
+    """Error for bytes that cannot be decoded."""
 
 
 def read_lineage(data: bytes) -> Lineage | None:

@@ -16,7 +16,7 @@ class KeyColumns(enum.Enum):
 
 
 class _Reader:
-    """Reads the primitive values of Java's DataOutputStream. Raises TornFile at the end of the data."""
+    """Reader of the primitive values of Java's DataOutputStream. Raises TornFile at the end of the data."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

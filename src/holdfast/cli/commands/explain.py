@@ -150,7 +150,7 @@ def _answer(paths: tuple[str, ...], cluster: Cluster | None, settings: AnalysisS
     known = load_library(settings.library)  # report errors in it before Spark starts
     named = find_inputs(paths)
     try:
-        with _copied(cluster, alone=not paths) as (copies, notes):
+        with _cluster_logs(cluster, alone=not paths) as (copies, notes):
             files = [*copies, *named]
             with (
                 _scan_progress(sum(file.size for file in files)) as on_progress,
@@ -165,8 +165,8 @@ def _answer(paths: tuple[str, ...], cluster: Cluster | None, settings: AnalysisS
 
 
 @contextlib.contextmanager
-def _copied(cluster: Cluster | None, *, alone: bool) -> "Iterator[tuple[list[InputFile], list[str]]]":
-    """Copy the logs of a cluster; yield the copies and notes about missing logs. `alone`: there are no other inputs."""
+def _cluster_logs(cluster: Cluster | None, *, alone: bool) -> "Iterator[tuple[list[InputFile], list[str]]]":
+    """Copy the logs of a cluster; yield the copies and notes about missing logs. `alone`: True without other inputs."""
     if cluster is None:
         yield [], []
         return

@@ -1,4 +1,4 @@
-"""`holdfast node`: becomes the guard of one node."""
+"""`holdfast node`: run one node. The process becomes the guard of the node."""
 
 import os
 import sys

@@ -84,28 +84,28 @@ def _supervise(layout: DirectoryLayout, options: LocalClusterOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _raise_terminated)
-    cluster = LocalCluster(layout, options, report=_say)
+    cluster = LocalCluster(layout, options, report=_print_sentence)
     interrupted = False
     try:
         cluster.start()
         cluster.wait_ready()
-        _say(f"the cluster in {layout.directory} is ready; 'holdfast down --dir {layout.directory}' stops it")
+        _print_sentence(f"the cluster in {layout.directory} is ready; 'holdfast down --dir {layout.directory}' stops it")
         while True:
             cluster.restart_dead_processes()
             time.sleep(TEND_S)
     except (KeyboardInterrupt, _Terminated) as stop:
         interrupted = isinstance(stop, KeyboardInterrupt)
-        _say("stopping the cluster")
+        _print_sentence("stopping the cluster")
     finally:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         cluster.stop()
-    _say(f"the cluster in {layout.directory} is stopped")
+    _print_sentence(f"the cluster in {layout.directory} is stopped")
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _say(sentence: str) -> None:
+def _print_sentence(sentence: str) -> None:
     """Print a sentence. Ignore errors: the cluster continues even if nothing reads its output."""
     with contextlib.suppress(OSError):
         click.echo(sentence)

@@ -41,28 +41,28 @@ def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console)
     until = f" to {format_timestamp(one.end_ms).replace('T', ' ')}" if one.end_ms != one.begin_ms else ""
     zone = " UTC" if all(occurrence.event.zoned for occurrence in one.evidence) else ""
     sure = f"{one.confidence:.0%} sure"
-    _indented(
+    _print_indented(
         console, Text(f"{when}{until}{zone} at {sanitize(', '.join(one.components))} ({one.signature}, {sure})", style="cyan")
     )
-    _indented(console, Text(sanitize(one.explanation)))
-    _indented(console, Text.assemble(("what to do: ", "bold"), sanitize(one.advice)))
+    _print_indented(console, Text(sanitize(one.explanation)))
+    _print_indented(console, Text.assemble(("what to do: ", "bold"), sanitize(one.advice)))
     if one.issues:
-        _indented(console, Text(f"known as {', '.join(one.issues)}", style="dim"))
+        _print_indented(console, Text(f"known as {', '.join(one.issues)}", style="dim"))
     if len(one.chain) > 1:
-        _indented(console, Text("how it came about:", style="bold"))
+        _print_indented(console, Text("cause chain:", style="bold"))
         for link in one.chain:
             at = format_timestamp(link.occurrence.begin_ms).split("T")[1]
             why = f"  ({sanitize(link.rule)}, {link.delay_ms:,} ms later)" if link.rule else ""
-            said = f"{at}  {sanitize(link.occurrence.component)}: {sanitize(link.occurrence.event.description)}"
-            _indented(console, Text.assemble(said, (why, "dim")), 2)
-    _indented(console, Text("seen in:", style="bold"))
+            statement = f"{at}  {sanitize(link.occurrence.component)}: {sanitize(link.occurrence.event.description)}"
+            _print_indented(console, Text.assemble(statement, (why, "dim")), 2)
+    _print_indented(console, Text("evidence:", style="bold"))
     for occurrence in one.evidence[:EVIDENCE_SHOWN]:
         event = occurrence.event
         times = f" ({occurrence.count:,} times)" if occurrence.count > 1 else ""
         where = f"{sanitize(answer.scan.files[event.file])}:{event.line}{times}  "
-        _indented(console, Text.assemble((where, "dim"), sanitize(_line(event))), 2)
+        _print_indented(console, Text.assemble((where, "dim"), sanitize(_line(event))), 2)
     if len(one.evidence) > EVIDENCE_SHOWN:
-        _indented(console, Text(f"and {len(one.evidence) - EVIDENCE_SHOWN} more (--json has all)", style="dim"), 2)
+        _print_indented(console, Text(f"and {len(one.evidence) - EVIDENCE_SHOWN} more (--json has all)", style="dim"), 2)
     console.print()
 
 
@@ -71,13 +71,13 @@ def _show_errors(answer: "Answer", console: Console) -> None:
     first, frequent = answer.first_error(), answer.frequent_errors()
     if first is None:
         return
-    _indented(console, Text("first error line:", style="bold"))
-    _indented(console, _error(answer, first, ""), 2)
-    _indented(console, Text("most frequent error lines:", style="bold"))
+    _print_indented(console, Text("first error line:", style="bold"))
+    _print_indented(console, _error(answer, first, ""), 2)
+    _print_indented(console, Text("most frequent error lines:", style="bold"))
     for one in frequent[:ERRORS_SHOWN]:
-        _indented(console, _error(answer, one, f" ({one.total:,} {'time' if one.total == 1 else 'times'})"), 2)
+        _print_indented(console, _error(answer, one, f" ({one.total:,} {'time' if one.total == 1 else 'times'})"), 2)
     if len(frequent) > ERRORS_SHOWN:
-        _indented(console, Text(f"and {len(frequent) - ERRORS_SHOWN} more (in the --json answer)", style="dim"), 2)
+        _print_indented(console, Text(f"and {len(frequent) - ERRORS_SHOWN} more (in the --json answer)", style="dim"), 2)
 
 
 def _error(answer: "Answer", one: "ErrorLine", times: str) -> Text:
@@ -91,8 +91,8 @@ def _show_bursts(answer: "Answer", console: Console) -> None:
     for one in answer.bursts[:BURSTS_SHOWN]:
         seconds = max(1, round((one.end_ms - one.begin_ms) / 1000))
         where, description = sanitize(one.component), sanitize(one.first.event.description)
-        said = f"{one.count:,} times {one.kind} within {seconds:,} s at {where}: {description}"
-        console.print(Text.assemble((f"burst: {format_timestamp(one.begin_ms).replace('T', ' ')}  ", "cyan"), said))
+        statement = f"{one.count:,} times {one.kind} within {seconds:,} s at {where}: {description}"
+        console.print(Text.assemble((f"burst: {format_timestamp(one.begin_ms).replace('T', ' ')}  ", "cyan"), statement))
     if len(answer.bursts) > BURSTS_SHOWN:
         console.print(Text(f"and {len(answer.bursts) - BURSTS_SHOWN} more bursts (--json has them)", style="dim"))
 
@@ -102,7 +102,7 @@ def _line(event: "LogEvent") -> str:
     return f"{event.fields.get('time', '')} {event.description}" if event.text.startswith("{") else event.text
 
 
-def _indented(console: Console, text: Text, more: int = 0) -> None:
+def _print_indented(console: Console, text: Text, more: int = 0) -> None:
     console.print(Padding(text, (0, 0, 0, _INDENT + more)) if console.is_terminal else Text(" " * (_INDENT + more)) + text)
 
 

@@ -53,7 +53,7 @@ def print_details(screen: Console, details: JobDetails, now: float) -> None:
 
 
 def _verdict(job: StoredJob, now: float) -> Text:
-    """Return the first line: how the job is, and why."""
+    """Return the first line: the phase of the job and the reason."""
     name = Text(sanitize(job.label), style="bold")
     if job.lease is not None:
         how = ", ".join((f"attempt {job.lease.attempt}", *_attempt_start(job, now), *_progress(job)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from holdfast.cli.render.sanitize import sanitize
-from holdfast.cli.render.table import UNKNOWN, TableColumn, format_table, phase_cell, screen_width, styled
+from holdfast.cli.render.table import UNKNOWN, TableColumn, format_table, phase_cell, screen_width, style_text
 from holdfast.client.jobs.job_reason import describe_last_failure, describe_reason
 from holdfast.client.timestamps import age
 from holdfast.model.phase import Phase
@@ -42,7 +42,7 @@ def print_jobs(jobs: Sequence[StoredJob]) -> None:
     if len(jobs) > 1:
         counts = Counter(job.phase or UNKNOWN for job in jobs)
         by_phase = ", ".join(f"{count} {phase}" for phase, count in counts.most_common())
-        click.echo(styled(f"{len(jobs)} jobs: {by_phase}", "dim"))
+        click.echo(style_text(f"{len(jobs)} jobs: {by_phase}", "dim"))
 
 
 def _remark(job: StoredJob, now: float) -> str:

@@ -31,7 +31,7 @@ def as_json(lost: ParkFindings | None) -> dict[str, Any] | None:
 
 
 def print_lost(screen: Console, job: StoredJob, lost: ParkFindings, now: float) -> None:
-    found = sorted(lost.all_findings, key=_gravest)
+    found = sorted(lost.all_findings, key=_severity_key)
     screen.print(f"findings about its Kafka offsets, {age(lost.wall, now)} ago", style="bold")
     table = Table(*(Column(name, no_wrap=True) for name in COLUMNS), box=None, pad_edge=False)
     for finding in found[:ROWS_MAX]:
@@ -52,5 +52,5 @@ def print_lost(screen: Console, job: StoredJob, lost: ParkFindings, now: float) 
     screen.print('  {"topic": {"0": 17}}')
 
 
-def _gravest(finding: OffsetFinding) -> tuple[int, str, int]:
+def _severity_key(finding: OffsetFinding) -> tuple[int, str, int]:
     return -finding.weight, finding.topic, finding.partition or 0

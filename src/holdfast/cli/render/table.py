@@ -47,7 +47,7 @@ def screen_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def styled(text: str, style: str) -> str:
+def style_text(text: str, style: str) -> str:
     """Add the escape sequences of a style, such as `bold red`, if stdout is a terminal that shows colours."""
     if not style or not text or not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
@@ -63,7 +63,7 @@ class Cell:
         """Return the styled text, cut and padded to a width."""
         text = shorten(self.text, width)
         padding = " " * (width - text_width(text))
-        return padding + styled(text, self.style) if right else styled(text, self.style) + padding
+        return padding + style_text(text, self.style) if right else style_text(text, self.style) + padding
 
 
 def phase_cell(phase: Phase | None) -> Cell:
@@ -119,7 +119,7 @@ def format_table(columns: Sequence[TableColumn], remarks: TableColumn, screen_wi
         cells = (column.cell(row).fit(width, right=column.right) for column, width in zip(columns, widths, strict=True))
         line = "".join(cell + " " * GAP for cell in cells)
         remark = remarks.cell(row)
-        text = styled(shorten(remark.text, screen_width - indent), remark.style)
+        text = style_text(shorten(remark.text, screen_width - indent), remark.style)
         lines.append((line + text if beside else line).rstrip())
         if not beside and row >= 0 and text:
             lines.append(" " * indent + text)

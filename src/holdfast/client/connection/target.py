@@ -62,7 +62,7 @@ def find_target(directory: Path | None, connect: str | None, cluster_name: str |
     if DEFAULT_CONFIG.exists():
         from holdfast import config
 
-        return _named(*config.load_connection(DEFAULT_CONFIG))
+        return _remote_target(*config.load_connection(DEFAULT_CONFIG))
     if DirectoryLayout(resolve_directory(None)).cluster_file.exists():
         return _local(resolve_directory(None))
     raise Refused(
@@ -88,8 +88,10 @@ def _remote(connect: str, cluster_name: str | None) -> Target:
     if not is_valid_name(name):
         raise Refused(f"'{name}' cannot be the name of a cluster: use 1 to 64 letters, digits, '.', '_' or '-'")
     auth_file = os.environ.get("HOLDFAST_AUTH_FILE")
-    return _named(name, ConnectionSettings(hosts, chroot, digest=read_auth_file(Path(auth_file)) if auth_file else None))
+    return _remote_target(
+        name, ConnectionSettings(hosts, chroot, digest=read_auth_file(Path(auth_file)) if auth_file else None)
+    )
 
 
-def _named(cluster: str, ensemble: ConnectionSettings) -> Target:
+def _remote_target(cluster: str, ensemble: ConnectionSettings) -> Target:
     return Target(ensemble, cluster, tuple((f"{host}:{port}", host, port) for host, port in ensemble.hosts))

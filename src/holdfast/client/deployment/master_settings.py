@@ -56,11 +56,11 @@ def _check_kubernetes(conf: Mapping[str, str]) -> None:
 
 
 def _check_driver_address(conf: Mapping[str, str]) -> None:
-    """Executors connect to the driver, so its address must not lead a pod to itself."""
+    """Raise Refused for an address of the driver to which executors in pods cannot connect."""
     host, port = conf.get(DRIVER_HOST, "").strip(), conf.get(DRIVER_PORT, "").strip()
     if _is_loopback(host):
         raise Refused(
-            f"--conf {DRIVER_HOST}={host} leads each pod to itself: use an address of the node that pods reach, "
+            f"--conf {DRIVER_HOST}={host} is a loopback address, which pods cannot reach: use another address of the node, "
             "or leave it out and set SPARK_LOCAL_IP on each node"
         )
     if port and not (port.isdecimal() and int(port) <= _PORT_LAST):

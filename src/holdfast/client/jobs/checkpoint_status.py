@@ -47,7 +47,7 @@ def read_checkpoint_status(job: StoredJob, storage: str | None) -> CheckpointSta
 
 
 class _Reader:
-    """Collects the status in a worker thread. What was read before an error is kept."""
+    """Collector of the status in a worker thread. It keeps the parts that were read before an error."""
 
     def __init__(self, location: str, storage: str) -> None:
         self._location = location

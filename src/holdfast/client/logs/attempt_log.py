@@ -17,7 +17,7 @@ from holdfast.zk.session.missing_znode import none_if_missing
 
 @dataclass(frozen=True, slots=True)
 class LogSources:
-    """Nodes that may have the logs of a job, and the token to ask them."""
+    """Nodes that may have the logs of a job, and the secret that they require."""
 
     job: StoredJob
     secret: str

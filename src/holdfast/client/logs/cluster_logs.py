@@ -96,7 +96,7 @@ def _encode_line(event: dict[str, Any]) -> bytes:
 
 
 class _LogFetcher:
-    """Copies the output of drivers from the nodes. A node that does not answer once is not asked again."""
+    """Copier of the output of drivers from the nodes. A node that does not answer once is not asked again."""
 
     def __init__(self, records: ClusterRecords, names: dict[str, str], copies: LogCopies) -> None:
         self._records = records

@@ -88,7 +88,7 @@ def split_lines(outputs: Iterable[LogOutput]) -> Iterator[str]:
 
 
 class LogFollower:
-    """Follows a job through restarts. Outages of ZooKeeper or a node only delay the output."""
+    """Follower of a job's output through restarts. Outages of ZooKeeper or a node only delay the output."""
 
     def __init__(self, session: RetryingSession, target: Target, job: StoredJob, log: AttemptLog, on_note: Note) -> None:
         self._session = session

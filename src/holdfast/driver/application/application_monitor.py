@@ -96,7 +96,7 @@ class ApplicationMonitor:
     def _add_yarn_state(self, jvm: Any, status: ApplicationStatus) -> ApplicationStatus:
         try:
             report = self._read_yarn_report(jvm, status.id)
-        except Exception:  # noqa: BLE001 the ResourceManager is away, or starts
+        except Exception:  # noqa: BLE001 -- the ResourceManager is away, or starts
             self._yarn_failures += 1
             known = replace(status, id=status.id or self._written.id, state=self._written.state)
             return replace(known, note=_unreachable_note(status)) if self._yarn_failures >= YARN_FAILURES_MIN else known

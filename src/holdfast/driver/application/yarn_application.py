@@ -1,7 +1,7 @@
 """Application of this driver in YARN, through Hadoop's client in the driver's own JVM.
 
 Spark itself waits silently until YARN has started the application master: for hours, if the queue is full. The runner tags
-the application with its job and its attempt, so it is found before Spark tells its id.
+the application with its job and its attempt, so it is found before Spark reports its id.
 """
 
 import re
@@ -46,7 +46,7 @@ class YarnReport:
 
 
 def shorten_diagnostics(text: str) -> str:
-    """Return what YARN says without its time stamp and its list of figures, in one line."""
+    """Return YARN's diagnostics on one line, without the time stamp and the list of figures."""
     line = " ".join(_DETAILS.sub("", _TIME.sub("", text.strip())).split()).rstrip(" .;")
     return line if len(line) <= DIAGNOSTICS_MAX else line[: DIAGNOSTICS_MAX - 1] + "…"
 
@@ -69,7 +69,9 @@ class YarnClient:
     def own_application(self) -> YarnReport | None:
         """Return the application with the tags of this attempt, or None before Spark has submitted it."""
         own = {tag for tag in self.own_tags if tag.startswith((JOB_TAG, ATTEMPT_TAG))}
-        found = [report for report in self._tagged() if own and own <= {str(tag) for tag in report.getApplicationTags()}]
+        found = [
+            report for report in self._list_tagged_reports() if own and own <= {str(tag) for tag in report.getApplicationTags()}
+        ]
         return _to_report(found[-1]) if found else None
 
     def report(self, application_id: str) -> YarnReport:
@@ -89,14 +91,14 @@ class YarnClient:
         A killed driver cannot withdraw its application, which may still wait in the queue.
         """
         killed = []
-        for report in self._tagged():
+        for report in self._list_tagged_reports():
             tags = [str(tag) for tag in report.getApplicationTags()]
             if report.getYarnApplicationState().toString() in LIVE_STATES and belongs_to_earlier_attempt(tags, self.own_tags):
                 self._client.killApplication(report.getApplicationId())
                 killed.append(str(report.getApplicationId()))
         return killed
 
-    def _tagged(self) -> list[Any]:
+    def _list_tagged_reports(self) -> list[Any]:
         """Return the reports of all applications of this job."""
         job_tags = [tag for tag in self.own_tags if tag.startswith(JOB_TAG)]
         if not job_tags:

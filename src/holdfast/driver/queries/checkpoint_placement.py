@@ -78,7 +78,7 @@ class CheckpointPlacement:
 
 
 class StartGates:
-    """Checks that a query passes before it starts: first its checkpoint location is claimed, then its Kafka offsets pass."""
+    """Gates before the start of a query: the claim of its checkpoint location, then the check of its Kafka offsets."""
 
     def __init__(self, location_gate: LocationGate, kafka_gate: KafkaGate) -> None:
         self._location_gate = location_gate
@@ -172,10 +172,10 @@ def _label(name: str) -> str:
 
 
 def _list_sources(writer: Any) -> list[StreamingSource]:
-    """Return the streaming sources, or none if Spark does not tell them: their limits are then unknown."""
+    """Return the streaming sources, or none if Spark does not report them: their limits are then unknown."""
     try:
         return list_streaming_sources(writer)
-    except Exception as error:  # noqa: BLE001 py4j and Connect raise various errors
+    except Exception as error:  # noqa: BLE001 -- py4j and Connect raise various errors
         log_line(f"the sources of a query are unknown ({type(error).__name__})")
         return []
 

@@ -31,7 +31,7 @@ class ClassicQuery(SparkQuery):
         try:
             self._execution = self._java.streamingQuery()
             self._thread = self._execution.queryExecutionThread()
-        except Exception as error:  # noqa: BLE001 py4j raises various errors for missing members
+        except Exception as error:  # noqa: BLE001 -- py4j raises various errors for missing members
             log_line(
                 f"cannot stop queries of this Spark version at a batch boundary ({type(error).__name__}); a stop is immediate"
             )
@@ -64,7 +64,7 @@ class ClassicQuery(SparkQuery):
                 self._stop_requested = self._mark_batch_as_last()
             else:
                 self.stopped_abruptly = True
-        except Exception as error:  # noqa: BLE001 py4j raises various errors
+        except Exception as error:  # noqa: BLE001 -- py4j raises various errors
             self.stopped_abruptly = True
             log_line(f"stopping the query {self.label} immediately: its position is unknown ({type(error).__name__})")
 

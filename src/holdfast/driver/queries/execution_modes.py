@@ -60,7 +60,7 @@ def wrap_java_query(query: Any, java_query: Any, trigger: Trigger) -> ClassicQue
     """Wrap a query of this driver's JVM according to the class that executes it."""
     try:
         execution = str(java_query.streamingQuery().getClass().getSimpleName())
-    except Exception:  # noqa: BLE001 py4j raises various errors for missing members
+    except Exception:  # noqa: BLE001 -- py4j raises various errors for missing members
         execution = ""
     wrapper: type[ClassicQuery] = {_CONTINUOUS: ContinuousQuery, _ASYNCHRONOUS: AsynchronousQuery}.get(execution, ClassicQuery)
     return wrapper(query, java_query, trigger)

@@ -37,5 +37,5 @@ def find_java_query(run_id: str) -> Any:
     try:
         stream = list_active_streams(session).get(run_id)
         return to_java_query(session, stream) if stream is not None else None
-    except Exception:  # noqa: BLE001 py4j raises various errors, for example after the session has stopped
+    except Exception:  # noqa: BLE001 -- py4j raises various errors, for example after the session has stopped
         return None

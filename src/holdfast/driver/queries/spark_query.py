@@ -41,7 +41,7 @@ class SparkQuery(abc.ABC):
         Call it repeatedly until the query has ended. Does not block for long.
         """
 
-    def stop_if_idle(self) -> None:  # noqa: B027 most queries need no second step
+    def stop_if_idle(self) -> None:  # noqa: B027 -- most queries need no second step
         """Stop a query that has received the request and sleeps until its next trigger. Blocks until it has ended."""
 
 

@@ -62,7 +62,7 @@ def _given_name(leaf: Any) -> str:
     try:
         name = leaf.sourceIdentifyingName().nameOpt()
         return str(name.get()) if name.isDefined() else ""
-    except Exception:  # noqa: BLE001 py4j raises various errors for a method that an earlier Spark version lacks
+    except Exception:  # noqa: BLE001 -- py4j raises various errors for a method that an earlier Spark version lacks
         return ""
 
 

@@ -48,7 +48,7 @@ def record_writer_options(writer: Any) -> None:
     _record_calls(writer, "outputMode", lambda options, arguments: setattr(options, "mode", arguments["outputMode"]))
     _record_calls(writer, "trigger", lambda options, arguments: setattr(options, "trigger", trigger_of(arguments)))
     for name in ("foreach", "foreachBatch"):
-        _record_calls(writer, name, lambda options, arguments, name=name: setattr(options, "format", name))  # type: ignore[misc]
+        _record_calls(writer, name, lambda options, arguments, name=name: setattr(options, "format", name))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
 
 
 def _record_calls(writer: Any, name: str, record: Callable[[WriterOptions, dict[str, Any]], None]) -> None:

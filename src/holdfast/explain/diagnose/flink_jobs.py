@@ -1,4 +1,4 @@
-"""Detectors of jobs that run and should not, or do not run and should. Most are specific to Flink."""
+"""Detectors of ended jobs that run again, jobs that keep restarting, and fatal recoveries. Most are specific to Flink."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ LOOP_GAP_MS = 1_800_000
 
 
 def detect_resurrected(timeline: Timeline) -> Iterator[SignatureMatch]:
-    """Detect a new leader that recovers a job that was not running, in addition to one that was."""
+    """Detect a new leader that recovers a job that was not running, in addition to a job that was running."""
     signs = deque(_signs_of_life(timeline))
     alive: set[str] = set()
     for granted in timeline.all("leadership-granted"):
@@ -41,7 +41,7 @@ def _match_resurrected(
         "job": recoveries[0].value("job"),
         "leader": granted.component,
         "alive": ", ".join(sorted(alive)[:2]),
-        "nothing": " It had no checkpoint to go on from." if without_checkpoint else "",
+        "nothing": " No checkpoint of this job was found." if without_checkpoint else "",
     }
     return SignatureMatch(
         "job-resurrected",
@@ -63,7 +63,7 @@ def detect_starved(timeline: Timeline) -> Iterator[SignatureMatch]:
         restarts = restarting.get(job, [])
         others = [other for other in recovering if other != job]
         if restarts:
-            beside = f" Job {others[0]} had been started beside it." if others else ""
+            beside = f" Job {others[0]} had been started in addition to it." if others else ""
             facts = {"job": job, "beside": beside}
             lost_workers = timeline.near(shortages[0], WORKERS_MS, 0, "workers-lost")[-1:]
             evidence = (*lost_workers, *shortages, *restarts)
@@ -98,9 +98,9 @@ def _match_loop(timeline: Timeline, restarts: list[Occurrence]) -> SignatureMatc
         "job": job_label(first),
         "count": times,
         "after": f", the last time after attempt {last.value('attempt')}" if is_holdfast else "",
-        "why": f" It says: {_without_delay(last.value('reason'))}." if is_holdfast else "",
+        "why": f" The reason is: {_without_delay(last.value('reason'))}." if is_holdfast else "",
         "since": phase_since(timeline, last) if is_holdfast else "",
-        "how": f" 'holdfast logs {name_in_commands(first)}' prints what its last attempt said." if is_holdfast else "",
+        "how": f" 'holdfast logs {name_in_commands(first)}' prints the output of its last attempt." if is_holdfast else "",
     }
     return SignatureMatch("restart-loop", 0.9 if is_holdfast else 0.7, tuple(restarts), facts, symptom=first)
 

@@ -9,7 +9,7 @@ from holdfast.explain.timeline.occurrence import Occurrence
 from holdfast.explain.timeline.timeline import Timeline
 
 HANDOVER_MS = 120_000
-"""Longest time between the begin of a leadership and the previous leader's report of its end: its node may have been frozen."""
+"""Longest time from the start of a leadership to the previous leader's report of its end. Its node may have been frozen."""
 GRACEFUL_REASON = "this node stops"
 _PHASES = ("job-state", "job-restarting", "job-parked", "job-quarantined", "job-failed")
 
@@ -47,7 +47,7 @@ def phase_since(timeline: Timeline, one: Occurrence) -> str:
     )
     if last is one:
         return ""
-    return f" Since {format_timestamp(_last_ms(last)).replace('T', ' ')[:19]} it is {last.value('phase')}."
+    return f" It has been {last.value('phase')} since {format_timestamp(_last_ms(last)).replace('T', ' ')[:19]}."
 
 
 def _last_ms(one: Occurrence) -> int:
@@ -82,9 +82,9 @@ def _ends_leadership(one: Occurrence, grant: Occurrence) -> bool:
 
 
 def _match_moved(before: Occurrence, after: Occurrence, ends: list[Occurrence]) -> SignatureMatch:
-    why = f"Nothing here says why {before.component} did not go on."
+    why = f"The logs do not show why {before.component} stopped leading."
     for end in ends:
-        reason = end.value("reason") or "its agent ended, and was started again"
+        reason = end.value("reason") or "its agent ended and was restarted"
         why = f"{before.component}: {reason} ({format_timestamp(end.begin_ms).replace('T', ' ')[:19]})."
     facts = {"before": before.component, "after": after.component, "epoch": after.value("epoch"), "why": why}
     return SignatureMatch("leadership-moved", 0.8, (*ends, after), facts, symptom=(*ends, after)[0])

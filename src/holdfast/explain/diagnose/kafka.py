@@ -14,7 +14,7 @@ def detect_broker_session_lost(timeline: Timeline) -> Iterator[SignatureMatch]:
         facts = {
             "broker": f"broker {fenced}" if fenced else expired.component,
             "session": f" ({sessions[0].value('session')})" if sessions else "",
-            "back": f" It registered itself again {again[0].begin_ms - expired.begin_ms} ms later." if again else "",
+            "back": f" It registered again {again[0].begin_ms - expired.begin_ms} ms later." if again else "",
         }
         yield SignatureMatch("kafka-broker-session-lost", 0.9, (expired, *sessions[:1], *again[:1]), facts, symptom=expired)
 
@@ -25,7 +25,7 @@ def detect_offset_reset(timeline: Timeline) -> Iterator[SignatureMatch]:
         resets = timeline.near(lost, 0, 60_000, "kafka-offset-reset", same="partition")
         if not resets and not lost.value("reset"):
             continue  # the consumer stopped and reported it
-        where = f" It went on from {resets[0].value('offset')}." if resets else ""
+        where = f" It continued from {resets[0].value('offset')}." if resets else ""
         facts = {"partition": partition, "offset": lost.value("offset"), "where": where}
         yield SignatureMatch("kafka-offset-reset", 0.9, (lost, *resets[:1]), facts, symptom=lost)
 

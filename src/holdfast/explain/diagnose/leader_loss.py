@@ -20,7 +20,7 @@ def detect_lost_on_suspend(timeline: Timeline) -> Iterator[SignatureMatch]:
         back = timeline.near(revoked, 1000, 60_000, "client-connected", same="component")
         same_session = [one for one in back if one.value("session") in {before.value("session") for before in lost}]
         again = (
-            f" It was back with the same session {same_session[0].value('session')}, which had never expired."
+            f" It reconnected with the same session {same_session[0].value('session')}, which had not expired."
             if same_session
             else ""
         )
@@ -35,7 +35,7 @@ def detect_lost_on_suspend(timeline: Timeline) -> Iterator[SignatureMatch]:
 
 
 def detect_connection_lost(timeline: Timeline) -> Iterator[SignatureMatch]:
-    """Detect a client that finds no server at all."""
+    """Detect a client that cannot connect to any server."""
     lost = timeline.all("connection-lost")
     gave_up = timeline.near(lost[0], 0, 600_000, *_FOLLOWS) if lost else []
     if gave_up:

@@ -9,16 +9,16 @@ from holdfast.explain.timeline.timeline import Timeline
 
 STALL_MS = 1000
 """Duration from which ZooKeeper itself warns about a slow write."""
-TOGETHER_MS = 100
-"""Synchronized clocks differ by less."""
-APART_MS = 2000
-"""Time within which servers that are started together start."""
-STARTING_MS = 30_000
-"""Time after its start in which a server may not find its leader."""
-GONE_MS = 10_000
-"""Time within which a restarted server is back."""
-DOWN_MS = 120_000
-"""Time within which a stopped server is back."""
+SIMULTANEOUS_STALLS_MS_MAX = 100
+"""Longest time between the starts of simultaneous stalls. Synchronized clocks differ by less."""
+JOINT_START_MS_MAX = 2000
+"""Longest time between the starts of servers that are started together."""
+JOIN_MS_MAX = 30_000
+"""Longest time that a started server needs to find its leader."""
+RESTART_MS_MAX = 10_000
+"""Longest time that a restart of a server takes."""
+DOWNTIME_MS_MAX = 120_000
+"""Longest time between a stop of a server and its next start."""
 
 
 def detect_simultaneous_stall(timeline: Timeline) -> Iterator[SignatureMatch]:
@@ -44,7 +44,7 @@ def _simultaneous_stalls(timeline: Timeline) -> list[list[Occurrence]]:
     """Group stalls of different servers that begin at the same time."""
     groups: list[list[Occurrence]] = []
     for one in _stalls(timeline):
-        if groups and one.begin_ms - groups[-1][0].begin_ms <= TOGETHER_MS:
+        if groups and one.begin_ms - groups[-1][0].begin_ms <= SIMULTANEOUS_STALLS_MS_MAX:
             groups[-1].append(one)
         else:
             groups.append([one])
@@ -97,19 +97,17 @@ def _was_stopped(timeline: Timeline, lost: Occurrence, seen: Occurrence) -> bool
     if lost.value("cause").endswith("SocketTimeoutException"):
         return False
     both = (lost.component, seen.component)
-    started = [one for one in timeline.near(lost, STARTING_MS, DOWN_MS, "zk-server-started") if one.component in both]
+    started = [one for one in timeline.near(lost, JOIN_MS_MAX, DOWNTIME_MS_MAX, "zk-server-started") if one.component in both]
     return lost.value("cause").endswith("EOFException") or bool(started)
 
 
 def detect_quorum_lost(timeline: Timeline) -> Iterator[SignatureMatch]:
     lost = timeline.all("zk-quorum-lost")
     if lost:
-        how = "A leader had too few followers left and stepped down."
+        how = "A leader stepped down because it had too few followers."
         yield SignatureMatch("zk-quorum-lost", 0.85, tuple(lost), {"how": how}, symptom=lost[0])
     for restarts in _majority_restarts(timeline):
-        how = (
-            f"{', '.join(sorted({one.component for one in restarts}))} were started again together: all of them had been down."
-        )
+        how = f"{', '.join(sorted({one.component for one in restarts}))} were restarted together, so all of them had been down."
         yield SignatureMatch("zk-quorum-lost", 0.75, tuple(restarts), {"how": how}, symptom=restarts[0])
 
 
@@ -118,7 +116,7 @@ def _majority_restarts(timeline: Timeline) -> list[list[Occurrence]]:
     servers = {one.component for one in timeline.occurrences if one.event.system == "zookeeper"}
     groups: list[list[Occurrence]] = []
     for one in _restarts(timeline):
-        if groups and one.begin_ms - groups[-1][0].begin_ms <= APART_MS:
+        if groups and one.begin_ms - groups[-1][0].begin_ms <= JOINT_START_MS_MAX:
             groups[-1].append(one)
         else:
             groups.append([one])
@@ -152,17 +150,17 @@ def detect_rolling_restart(timeline: Timeline) -> Iterator[SignatureMatch]:
     in_majority = {id(one) for group in _majority_restarts(timeline) for one in group}
     restarts = [one for one in _restarts(timeline) if id(one) not in in_majority]
     servers = {one.component for one in restarts}
-    if len(servers) > 1 and restarts[-1].begin_ms - restarts[0].begin_ms > APART_MS:
+    if len(servers) > 1 and restarts[-1].begin_ms - restarts[0].begin_ms > JOINT_START_MS_MAX:
         evidence = (*_reports_of_absence(timeline, restarts), *restarts)
         yield SignatureMatch("zk-rolling-restart", 0.8, evidence, {"count": len(servers)}, symptom=restarts[0])
 
 
 def _reports_of_absence(timeline: Timeline, restarts: list[Occurrence]) -> list[Occurrence]:
-    """Return the reports of other servers while a server was down: it reports nothing itself."""
+    """Return the reports of other servers about a server that was down, which wrote no log itself."""
     return [
         one
         for one in timeline.all("zk-peer-lost", "zk-follower-failed")
-        if any(0 <= start.begin_ms - one.begin_ms <= GONE_MS and start.component != one.component for start in restarts)
+        if any(0 <= start.begin_ms - one.begin_ms <= RESTART_MS_MAX and start.component != one.component for start in restarts)
     ]
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_ANYWHERE = datetime(1970, 1, 1)  # noqa: DTZ001 - without a time zone
+_EPOCH_ANYWHERE = datetime(1970, 1, 1)  # noqa: DTZ001 -- without a time zone
 _DAY_S = 86_400
 _MS = timedelta(milliseconds=1)
 _FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MS

@@ -51,9 +51,9 @@ class Answer:
         if self.scan.errors.counts or (counts.records and not self.complete):
             return " ".join(["No known signature fits.", *self._reasons_for_doubt()])
         if not counts.records:
-            return f"There are no log lines in what was read ({counts.lines:,} lines): nothing can be said."
+            return f"There are no log lines in the input ({counts.lines:,} lines), so nothing can be diagnosed."
         if not counts.events:
-            return f"Nothing was found: none of {counts.records:,} records says anything that is known here."
+            return f"Nothing was found: none of {counts.records:,} records matches a known event."
         return f"Nothing is wrong as far as these logs tell: {counts.events:,} events, and no signature fits."
 
     @property
@@ -191,7 +191,7 @@ class Answer:
             "advice": one.advice,
             "root": one.root,
             "issues": list(one.issues),
-            "evidence": [{**self.evidence(happening.event), "count": happening.count} for happening in one.evidence],
+            "evidence": [{**self.evidence(occurrence.event), "count": occurrence.count} for occurrence in one.evidence],
             "chain": [
                 {
                     "time": format_timestamp(link.occurrence.begin_ms),

@@ -146,10 +146,10 @@ def find_other_errors(
     return OtherErrors(starts[errors], np.where(numbers < 0, -1 - numbers, numbers), templates[errors])
 
 
-def _classify(  # noqa: PLR0912, PLR0915
+def _classify(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are slow
     data: Any, wrapper_next: Any, wrapper_accepts: Any, kinds: Any, starts: Any, lines: Any, size: int, mode: int,
     templates: Any,
-) -> None:  # fmt: skip
+) -> None:  # fmt: skip  # one item per line is harder to read
     """Write the template and the kind of each line that reports an error. The first word of a line decides.
 
     Terminal colours (ESC [ digits m) before and after the word are skipped."""

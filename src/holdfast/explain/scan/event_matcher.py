@@ -102,7 +102,7 @@ class _Hit(NamedTuple):
     """Index of its record, or -1 if it is in a line before the first record."""
     start: int
     end: int
-    """Start and end of the record, or of the line if there is no record."""
+    """End of the record, or of the line if there is no record; `start` is its start."""
     line_start: int
     line: int
 

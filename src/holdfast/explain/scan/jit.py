@@ -24,13 +24,13 @@ def run(function: Callable[..., None], compiled: bool, data: bytes, tables: Sequ
     """Run `function` on the data and the tables. Plain Python gets bytes and lists: they are faster than arrays there, and do
     not overflow."""
     if compiled:
-        _compiled(function)(np.frombuffer(data, np.uint8), *tables, *rest)
+        _compile(function)(np.frombuffer(data, np.uint8), *tables, *rest)
     else:
         function(data, *(table.tolist() for table in tables), *rest)
 
 
 @functools.cache
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+def _compile(function: Callable[..., None]) -> Callable[..., None]:
     try:
         import numba
     except ImportError as error:

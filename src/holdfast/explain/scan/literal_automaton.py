@@ -59,9 +59,9 @@ def _automaton(
                 found.append(-1)
             state = children[state][byte]
         if state == 0:
-            raise ValueError("an empty literal is everywhere")
+            raise ValueError("a literal must not be empty")
         if b"\n" in literal:
-            raise ValueError("a literal that goes over the end of a line is nowhere")
+            raise ValueError("a literal must not contain a line end")
         found[state] = number
     next = np.zeros((len(children), 256), np.int16)
     otherwise = [0] * len(children)

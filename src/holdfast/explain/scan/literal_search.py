@@ -81,7 +81,7 @@ def _hits(ends: npt.NDArray[np.int64], rows: npt.NDArray[np.integer[Any]], liter
 def _search(
     data: Any, cuts: Any, columns: Any, next: Any, states: Any, pieces: int, first_found: int, room: int, hit_ends: Any,
     hit_states: Any, count: Any,
-) -> None:  # fmt: skip
+) -> None:  # fmt: skip  # one item per line is harder to read
     root = next[columns[10]]  # 0, but unsigned like all states
     hits = 0
     for piece in range(pieces):

@@ -10,9 +10,9 @@ ENCODING_BYTES = 1024
 STRAY_SHARE = 0.05
 """Lines between records, per record, above which a file is text that quotes records."""
 WRAPPED_SHARE = 0.9
-"""Share of lines with the prefix of a log collector above which the prefix is removed,"""
+"""Share of lines with the prefix of a log collector above which the prefix is removed (see `RECORD_SHARE`)."""
 RECORD_SHARE = 0.02
-"""provided that at least this share of the lines then starts a record."""
+"""Least share of lines that must start a record without the prefix. Otherwise the prefix is kept."""
 _CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
 
 

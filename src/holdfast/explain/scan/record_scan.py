@@ -54,9 +54,9 @@ class RecordScan:
     templates: npt.NDArray[np.int64]
     start_lines: npt.NDArray[np.int64]
     search_begins: npt.NDArray[np.int64]
-    """Starts of the runs of lines that are worth searching for literals,"""
+    """Starts of the parts that are worth searching for literals. A part consists of whole lines."""
     search_ends: npt.NDArray[np.int64]
-    """and their ends."""
+    """Ends of these parts."""
     other_starts: npt.NDArray[np.int64]
     """Lines that start no record, except blank lines and stack frames."""
     other_lines: npt.NDArray[np.int64]
@@ -124,11 +124,11 @@ def _scratch(size: int) -> tuple[npt.NDArray[np.int64], ...]:
     return _scratch_of_size(max(SCRATCH_ENTRIES_MIN, 1 << (size - 1).bit_length()))
 
 
-def _scan(  # noqa: PLR0912, PLR0915
+def _scan(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are slow
     data: Any, wrapper_next: Any, wrapper_accepts: Any, header_next: Any, header_accepts: Any, byte_classes: Any, kinds: Any,
     size: int, end: int, mode: int, starts: Any, formats: Any, templates: Any, start_lines: Any, search_begins: Any,
     search_ends: Any, other_starts: Any, other_lines: Any, counts: Any,
-) -> None:  # fmt: skip
+) -> None:  # fmt: skip  # one item per line is harder to read
     """Fill the arrays. One function: calls between compiled functions that fill arrays would take longer than the scan."""
     mask = (1 << 62) - 1  # higher bits are lost anyway, at the latest at the end of a word
     at = 0

@@ -51,7 +51,7 @@ def count_templates(hashes: npt.NDArray[np.int64], *, compiled: bool) -> list[Te
 
 def _count(
     data: Any, hashes: Any, table: Any, records: int, mask: int, distinct: Any, first: Any, counts: Any, total: Any
-) -> None:  # fmt: skip
+) -> None:  # fmt: skip  # one item per line is harder to read
     """Fill an open-addressing hash table that is at most half full. A slot holds 1 + the template's index; 0 is empty."""
     templates = 0
     for record in range(records):
@@ -85,7 +85,7 @@ class TemplateTotals:
             if template not in self.first or first < self.first[template]:
                 self.first[template] = first
 
-    def ranked(self) -> tuple[LogTemplate, ...]:
+    def by_frequency(self) -> tuple[LogTemplate, ...]:
         """Return the templates by number of records, most frequent first."""
         templates = [LogTemplate(template, count, *self.first[template]) for template, count in self.counts.items()]
         return tuple(sorted(templates, key=lambda one: (-one.count, one.file, one.first_offset)))

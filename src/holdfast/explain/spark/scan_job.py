@@ -123,7 +123,7 @@ def _collect(spark: "SparkSession", rdd: "RDD[bytes]", count: int, on_progress: 
         try:
             spark.sparkContext.setJobGroup(group, "holdfast explain", interruptOnCancel=True)
             results.extend(rdd.collect())
-        except Exception as error:  # noqa: BLE001 - raised again in the waiting thread
+        except Exception as error:  # noqa: BLE001 -- raised again in the waiting thread
             failures.append(error)
         finally:
             finished.set()

@@ -40,8 +40,8 @@ def spark_session(master: str, conf: dict[str, str]) -> "Iterator[SparkSession]"
     _check_master(master)
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(prefix="holdfast-explain-") as directory:
         try:
-            with kill_children_on_interrupt(), _stderr_to(output.fileno()), _python(conf):  # Java inherits both
-                session = _configured(SparkSession.builder, master, conf).getOrCreate()
+            with kill_children_on_interrupt(), _stderr_to(output.fileno()), _worker_python(conf):  # Java inherits both
+                session = _configure(SparkSession.builder, master, conf).getOrCreate()
                 if not is_local(master):
                     session.sparkContext.addPyFile(str(write_worker_archive(Path(directory))))
         except Exception as error:
@@ -72,7 +72,7 @@ def _without_frames(error: Exception) -> str:
     return " ".join(line.strip() for line in str(error).splitlines() if not line.lstrip().startswith("at "))[:OUTPUT_CHARS_MAX]
 
 
-def _configured(builder: Any, master: str, conf: dict[str, str]) -> Any:
+def _configure(builder: Any, master: str, conf: dict[str, str]) -> Any:
     settings = {
         "spark.app.name": "holdfast explain",
         "spark.master": master,
@@ -92,7 +92,7 @@ def _configured(builder: Any, master: str, conf: dict[str, str]) -> Any:
 
 
 @contextlib.contextmanager
-def _python(conf: dict[str, str]) -> Iterator[None]:
+def _worker_python(conf: dict[str, str]) -> Iterator[None]:
     """Make workers run the configured Python, or the current one: the default `python3` may lack numpy."""
     before = os.environ.get(PYTHON)
     os.environ[PYTHON] = conf.get("spark.pyspark.python") or before or sys.executable

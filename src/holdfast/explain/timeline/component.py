@@ -29,8 +29,8 @@ def assign_components(files: tuple[str, ...], events: Iterable[LogEvent]) -> Map
     """Return the component of each event, by the file and the offset of the event."""
     events = list(events)
     names = _short_names(files)
-    defaults = {clock: _default(names[clock[0]], clock[1], group) for clock, group in _by_clock(events).items()}
-    return {(event.file, event.offset): _stated(event) or defaults[event.file, event.format] for event in events}
+    defaults = {clock: _default_component(names[clock[0]], clock[1], group) for clock, group in _by_clock(events).items()}
+    return {(event.file, event.offset): _named_component(event) or defaults[event.file, event.format] for event in events}
 
 
 def _short_names(files: tuple[str, ...]) -> list[str]:
@@ -51,7 +51,7 @@ def _by_clock(events: list[LogEvent]) -> dict[tuple[int, str], list[LogEvent]]:
     return groups
 
 
-def _stated(event: LogEvent) -> Component | None:
+def _named_component(event: LogEvent) -> Component | None:
     """Return the component that the line itself names."""
     if event.system == "holdfast" and "phase" in event.fields and event.fields.get("job"):
         return Component(f"job {event.fields.get('name') or event.fields['job']}", "holdfast")
@@ -68,7 +68,7 @@ def _by_actor(actor: str) -> Component | None:
     return None
 
 
-def _default(name: str, format: str, events: list[LogEvent]) -> Component:
+def _default_component(name: str, format: str, events: list[LogEvent]) -> Component:
     """Return the component of lines that name none: the broker or server of the file, or the name of the file."""
     systems = Counter(event.system for event in events if event.system not in ("client", "jvm"))
     kind = systems.most_common(1)[0][0] if systems else "client"

@@ -1,4 +1,4 @@
-"""Lifetimes of ZooKeeper sessions, jobs and leaderships: from when to when each existed, and how it ended."""
+"""Lifetimes of ZooKeeper sessions, jobs and leaderships: their start, their end and the cause of the end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _EXPIRED = {"zk-session-expired": "it expired", "client-expired": "it expired"}
 _JOB_ENDS = {
     "job-failed": "it failed",
     "job-parked": "it was parked",
-    "job-quarantined": "it was set aside",
+    "job-quarantined": "it was quarantined",
     "job-suspended": "it was suspended",
 }
 _FINAL_STATES = {"FINISHED", "FAILED", "CANCELED", "CANCELLED", "SUSPENDED"}
@@ -30,7 +30,7 @@ class Lifetime:
     """Kind of its end; empty if no event reports one."""
     first: Occurrence
     last: Occurrence
-    """Occurrences that report its begin and its end."""
+    """Occurrence that reports its end, or the newest one; `first` reports its start."""
     restarts: int = 0
 
 
@@ -42,7 +42,7 @@ def find_lifetimes(occurrences: Iterable[Occurrence]) -> list[Lifetime]:
 
 
 def _sessions(occurrences: list[Occurrence]) -> Iterator[Lifetime]:
-    """A session belongs to its client, although servers report it, too."""
+    """Yield the lifetimes of sessions. A session belongs to its client, although servers report it, too."""
     by_session: dict[str, list[Occurrence]] = {}
     for one in occurrences:
         if one.value("session") and (one.kind in _OPENED or one.kind in _EXPIRED):
@@ -67,14 +67,14 @@ def _jobs(occurrences: list[Occurrence]) -> Iterator[Lifetime]:
 
 
 def _leaderships(occurrences: list[Occurrence]) -> Iterator[Lifetime]:
-    """One leadership per component at a time: a Flink JobManager gains and loses several together."""
+    """Yield the leaderships, one per component at a time: a Flink JobManager gains and loses several together."""
     leading: dict[str, list[Occurrence]] = {}
     for one in occurrences:
         if one.kind == "leadership-granted":
             leading.setdefault(one.component, []).append(one)
         elif one.kind == "leadership-revoked" and one.component in leading:
             grants = leading.pop(one.component)
-            yield _lifetime("leadership", grants[0].value("epoch"), one.component, grants, one, "it was given up")
+            yield _lifetime("leadership", grants[0].value("epoch"), one.component, grants, one, "it ended")
     for component, grants in leading.items():
         yield _lifetime("leadership", grants[0].value("epoch"), component, grants, None, "")
 

@@ -69,7 +69,7 @@ def merge_scans(inputs: list[InputFile], scans: Sequence[TaskScan]) -> MergedSca
         tuple(counts),
         events,
         dropped,
-        templates.ranked(),
+        templates.by_frequency(),
         templates.uncounted_records,
         tuple(problems),
         errors,

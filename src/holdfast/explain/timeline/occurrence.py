@@ -73,7 +73,7 @@ def fold_repetitions(occurrences: Iterable[Occurrence]) -> list[Occurrence]:
 
 
 def _repeats(before: Occurrence, one: Occurrence) -> bool:
-    """An event that is not repeatable repeats another one only if the same line was quoted twice."""
+    """Return True if `one` repeats `before`. An event that is not repeatable does so only if its line was quoted twice."""
     if not one.event.is_repeatable:
         return (before.begin_ms, before.end_ms) == (one.begin_ms, one.end_ms)
     return one.begin_ms - max(before.end_ms, before.last_ms) <= REPETITION_GAP_MS

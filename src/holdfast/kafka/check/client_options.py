@@ -50,7 +50,7 @@ def translate_options(options: Mapping[str, str]) -> ClientOptions:
     settings = {"bootstrap.servers": java["bootstrap.servers"]}
     protocol = java.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise _untranslatable("security.protocol", "it is not a Kafka protocol")
+        raise _untranslatable_error("security.protocol", "it is not a Kafka protocol")
     settings["security.protocol"] = protocol.lower()
     if protocol.startswith("SASL"):
         settings |= dict(_translate_sasl(java))
@@ -59,7 +59,7 @@ def translate_options(options: Mapping[str, str]) -> ClientOptions:
     return ClientOptions(settings, java.get("isolation.level", "").strip().lower() == "read_committed")
 
 
-def _untranslatable(option: str, reason: str) -> Refused:
+def _untranslatable_error(option: str, reason: str) -> Refused:
     return Refused(f"the offset check cannot use kafka.{option}: {reason}; change the option, {OPT_OUT}")
 
 
@@ -69,38 +69,38 @@ def _untranslatable(option: str, reason: str) -> Refused:
 def _translate_sasl(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for handler in ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class"):
         if java.get(handler) and not java[handler].endswith(".OAuthBearerLoginCallbackHandler"):
-            raise _untranslatable(handler, "it is Java code")
+            raise _untranslatable_error(handler, "it is Java code")
     mechanism = java.get("sasl.mechanism", "GSSAPI").strip().upper()
     translate = _MECHANISMS.get(mechanism)
     if translate is None:
         known = ", ".join(sorted(_MECHANISMS))
-        raise _untranslatable("sasl.mechanism", f"{mechanism} is not supported, only {known}")
+        raise _untranslatable_error("sasl.mechanism", f"{mechanism} is not supported, only {known}")
     text = java.get("sasl.jaas.config", "")
     if not text:
-        raise _untranslatable("sasl.jaas.config", "it is not set (Java login files are not read)")
+        raise _untranslatable_error("sasl.jaas.config", "it is not set (Java login files are not read)")
     try:
         login = jaas.parse_login(text)
     except jaas.MalformedJaas as error:
-        raise _untranslatable("sasl.jaas.config", str(error)) from None
+        raise _untranslatable_error("sasl.jaas.config", str(error)) from None
     yield "sasl.mechanism", mechanism
     yield from translate(login, java)
 
 
 def _translate_password(login: jaas.JaasLogin, _java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if login.module not in ("PlainLoginModule", "ScramLoginModule"):
-        raise _untranslatable("sasl.jaas.config", f"its module {login.module} does not fit the mechanism")
+        raise _untranslatable_error("sasl.jaas.config", f"its module {login.module} does not fit the mechanism")
     if login.options.get("tokenauth", "").lower() == "true":
-        raise _untranslatable("sasl.jaas.config", "only the Java client supports delegation tokens (tokenauth)")
+        raise _untranslatable_error("sasl.jaas.config", "only the Java client supports delegation tokens (tokenauth)")
     for name in ("username", "password"):
         if name not in login.options:
-            raise _untranslatable("sasl.jaas.config", f"it has no {name}")
+            raise _untranslatable_error("sasl.jaas.config", f"it has no {name}")
         yield f"sasl.{name}", login.options[name]
 
 
 def _translate_oauth(login: jaas.JaasLogin, java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     url = java.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url or "clientId" not in login.options or "clientSecret" not in login.options:
-        raise _untranslatable(
+        raise _untranslatable_error(
             "sasl.jaas.config", "OAUTHBEARER needs clientId, clientSecret and kafka.sasl.oauthbearer.token.endpoint.url"
         )
     yield "sasl.oauthbearer.method", "oidc"
@@ -127,7 +127,7 @@ def _translate_tls(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if java.get("ssl.endpoint.identification.algorithm", "https").strip() == "":
         yield "ssl.endpoint.identification.algorithm", "none"
     if java.get("ssl.engine.factory.class"):
-        raise _untranslatable("ssl.engine.factory.class", "it is Java code")
+        raise _untranslatable_error("ssl.engine.factory.class", "it is Java code")
     yield from _translate_trust_store(java)
     yield from _translate_key_store(java)
 
@@ -138,7 +138,7 @@ def _translate_trust_store(java: Mapping[str, str]) -> Iterator[tuple[str, str]]
         yield "ssl.ca.pem", java["ssl.truststore.certificates"]
     elif java.get("ssl.truststore.location"):
         if kind != "PEM":
-            raise _untranslatable("ssl.truststore.location", f"only Java can read a {kind} trust store: {_TO_PEM}")
+            raise _untranslatable_error("ssl.truststore.location", f"only Java can read a {kind} trust store: {_TO_PEM}")
         yield "ssl.ca.location", java["ssl.truststore.location"]
 
 
@@ -155,7 +155,7 @@ def _translate_key_store(java: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "ssl.keystore.location", location
         yield "ssl.keystore.password", java.get("ssl.keystore.password", "")
     elif location:
-        raise _untranslatable("ssl.keystore.location", f"only Java can read a {kind} key store: {_TO_PEM}")
+        raise _untranslatable_error("ssl.keystore.location", f"only Java can read a {kind} key store: {_TO_PEM}")
     else:
         return
     if java.get("ssl.key.password"):

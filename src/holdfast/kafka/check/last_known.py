@@ -7,6 +7,7 @@ Spark's offsets are plain numbers: they name neither the id of the topic nor the
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from holdfast.checkpoint.metadata_files import KAFKA_LAST_KNOWN_FILE
 from holdfast.kafka.check.broker_snapshot import BrokerSnapshot, TopicSnapshot
 from holdfast.kafka.check.checkpoint_offsets import Partition, SavedOffsets
 from holdfast.kafka.check.offset_finding import OffsetFinding, Severity
@@ -100,7 +101,7 @@ class JobLastKnown:
 def decode_last_known(data: bytes | None) -> JobLastKnown:
     """Decode `kafka.json`. A missing or unreadable file counts as empty: the next check is then the first."""
     try:
-        return codec.decode(JobLastKnown, data, where="kafka.json") if data is not None else JobLastKnown()
+        return codec.decode(JobLastKnown, data, where=KAFKA_LAST_KNOWN_FILE) if data is not None else JobLastKnown()
     except (codec.MalformedRecord, codec.NewerSchema):
         return JobLastKnown()
 

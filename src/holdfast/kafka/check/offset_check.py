@@ -39,13 +39,13 @@ def _check_topic(
         sentence = f"no broker describes this topic: {reason}"
         yield OffsetFinding(FindingKind.BROKER_UNREACHABLE, Severity.WAIT, topic, sentence)
     elif not now.exists:
-        yield _topic_deleted(topic, saved, before)
+        yield _missing_topic_finding(topic, saved, before)
     elif before is not None and before.id is not None and now.id is not None and before.id != now.id:
-        yield from (_topic_recreated(topic, number, saved[number], before, now) for number in sorted(saved))
+        yield from (_recreated_topic_finding(topic, number, saved[number], before, now) for number in sorted(saved))
     else:
-        yield from _first_check(topic, saved, before)
+        yield from _first_check_findings(topic, saved, before)
         yield from _check_partitions(topic, saved, before, now)
-        yield from _added_partitions(topic, saved, before.count if before is not None else 0, now)
+        yield from _added_partition_findings(topic, saved, before.count if before is not None else 0, now)
 
 
 def _check_partitions(
@@ -54,7 +54,7 @@ def _check_partitions(
     known = {each.number: each for each in before.partitions} if before is not None else {}
     for number, position in sorted(saved.items()):
         if number not in now.partitions:
-            yield _partition_missing(topic, number, position, known.get(number))
+            yield _missing_partition_finding(topic, number, position, known.get(number))
             continue
         yield from _check_partition(topic, number, position, known.get(number), now.partitions[number])
 
@@ -62,7 +62,7 @@ def _check_partitions(
 # Findings about a whole topic
 
 
-def _topic_deleted(topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None) -> OffsetFinding:
+def _missing_topic_finding(topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None) -> OffsetFinding:
     """Report a missing topic. It may pass: a broker that has just started may not know all topics yet.
 
     A deleted topic never comes back: a topic with the same name has another id.
@@ -81,7 +81,7 @@ def _topic_deleted(topic: str, saved: dict[int, PartitionPosition], before: Last
     return OffsetFinding(FindingKind.TOPIC_DELETED, Severity.WAIT, topic, sentence, lost=total, lost_more=True)
 
 
-def _topic_recreated(
+def _recreated_topic_finding(
     topic: str, number: int, position: PartitionPosition, before: LastKnownTopic, now: TopicSnapshot
 ) -> OffsetFinding:
     old, new = before.partition(number), now.partitions.get(number)
@@ -97,7 +97,9 @@ def _topic_recreated(
     return with_impacts(replace(finding, sentence=f"{sentence}; {detail}"), position, log)
 
 
-def _first_check(topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None) -> Iterator[OffsetFinding]:
+def _first_check_findings(
+    topic: str, saved: dict[int, PartitionPosition], before: LastKnownTopic | None
+) -> Iterator[OffsetFinding]:
     known = {each.number for each in before.partitions if each.epoch is not None} if before is not None else set()
     unknown = [number for number, position in saved.items() if number not in known and position.planned_end > 0]
     if unknown:
@@ -111,7 +113,7 @@ def _first_check(topic: str, saved: dict[int, PartitionPosition], before: LastKn
         )
 
 
-def _partition_missing(
+def _missing_partition_finding(
     topic: str, number: int, position: PartitionPosition, before: LastKnownPartition | None
 ) -> OffsetFinding:
     """Report a partition that the topic does not have.
@@ -127,7 +129,7 @@ def _partition_missing(
     )
 
 
-def _added_partitions(
+def _added_partition_findings(
     topic: str, saved: dict[int, PartitionPosition], count: int, now: TopicSnapshot
 ) -> Iterator[OffsetFinding]:
     """Report partitions that the job does not read yet, and those that were added since the last check."""
@@ -163,19 +165,19 @@ def _check_partition(
     topic: str, number: int, position: PartitionPosition, before: LastKnownPartition | None, now: PartitionSnapshot
 ) -> Iterator[OffsetFinding]:
     if now.earliest is None or now.latest is None:
-        yield _leader_silent(topic, number, position, now)
+        yield _missing_leader_finding(topic, number, position, now)
         return
-    changed = _leader_changed(topic, number, position, before, now, earliest=now.earliest, latest=now.latest)
+    changed = _check_leader_change(topic, number, position, before, now, earliest=now.earliest, latest=now.latest)
     if changed is not None and changed.weight > Severity.NOTE:
         yield changed
         return
-    out_of_range = list(_out_of_range(topic, number, position, now.earliest, now.latest))
+    out_of_range = list(_check_range(topic, number, position, now.earliest, now.latest))
     if changed is not None and not (out_of_range and changed.kind is FindingKind.NEW_LEADER):
         yield changed
     yield from out_of_range
 
 
-def _leader_changed(
+def _check_leader_change(
     topic: str,
     number: int,
     position: PartitionPosition,
@@ -196,12 +198,12 @@ def _leader_changed(
         reason = now.problem or "no answer"
         sentence = f"the leader changed and has not confirmed that its log holds the records that were read: {reason}"
         return replace(finding, kind=FindingKind.HISTORY_UNKNOWN, sentence=sentence)
-    truncated = _truncated(topic, number, position, before, now.epoch_end.end, earliest, latest)
+    truncated = _check_truncation(topic, number, position, before, now.epoch_end.end, earliest, latest)
     sentence = f"broker {now.leader} is the new leader (epoch {before.epoch} before, {now.epoch} now) and has the same log"
     return truncated or replace(finding, kind=FindingKind.NEW_LEADER, weight=Severity.NOTE, sentence=sentence)
 
 
-def _leader_silent(topic: str, number: int, position: PartitionPosition, now: PartitionSnapshot) -> OffsetFinding:
+def _missing_leader_finding(topic: str, number: int, position: PartitionPosition, now: PartitionSnapshot) -> OffsetFinding:
     if now.leader is None:
         sentence = "the partition has no leader at the moment"
         return OffsetFinding(FindingKind.NO_LEADER, Severity.WAIT, topic, sentence, number, position.next_offset)
@@ -209,7 +211,7 @@ def _leader_silent(topic: str, number: int, position: PartitionPosition, now: Pa
     return OffsetFinding(FindingKind.BROKER_UNREACHABLE, Severity.WAIT, topic, sentence, number, position.next_offset)
 
 
-def _truncated(
+def _check_truncation(
     topic: str, number: int, position: PartitionPosition, before: LastKnownPartition, end: int, earliest: int, latest: int
 ) -> OffsetFinding | None:
     """Report a truncation. Today's log equals the last known one only below offset `end`."""
@@ -225,11 +227,11 @@ def _truncated(
     finding = OffsetFinding(FindingKind.TRUNCATED, Severity.STOP, topic, sentence, number, lost=lost, lost_more=True)
     log = LogRange(earliest, latest, min(position.next_offset, end))
     if latest < position.planned_end:
-        return _not_regrown(finding, position, log, end)
-    return _regrown(finding, position, log, end, before.until)
+        return _describe_shorter_log(finding, position, log, end)
+    return _describe_regrown_log(finding, position, log, end, before.until)
 
 
-def _not_regrown(finding: OffsetFinding, position: PartitionPosition, log: LogRange, end: int) -> OffsetFinding:
+def _describe_shorter_log(finding: OffsetFinding, position: PartitionPosition, log: LogRange, end: int) -> OffsetFinding:
     """Complete a truncation after which the log is still shorter than the saved offset.
 
     All records that the job read beyond `end` were in the old log, unless the log was truncated twice since the last check
@@ -242,7 +244,9 @@ def _not_regrown(finding: OffsetFinding, position: PartitionPosition, log: LogRa
     return with_impacts(replace(finding, sentence=sentence, vanished=gone), position, log)
 
 
-def _regrown(finding: OffsetFinding, position: PartitionPosition, log: LogRange, end: int, last_checked: int) -> OffsetFinding:
+def _describe_regrown_log(
+    finding: OffsetFinding, position: PartitionPosition, log: LogRange, end: int, last_checked: int
+) -> OffsetFinding:
     """Complete a truncation after which the log has grown past the saved offset.
 
     Records that the job read after the last check, beyond offset `last_checked`, may come from either log.
@@ -269,7 +273,7 @@ def _has_read(position: PartitionPosition) -> str:
     return "has read" if position.next_offset == position.planned_end else "has read or started to read"
 
 
-def _out_of_range(topic: str, number: int, position: PartitionPosition, earliest: int, latest: int) -> Iterator[OffsetFinding]:
+def _check_range(topic: str, number: int, position: PartitionPosition, earliest: int, latest: int) -> Iterator[OffsetFinding]:
     if earliest > position.next_offset:
         lost = earliest - position.next_offset
         sentence = f"the log starts at offset {earliest}: {format_record_count(lost)} deleted before the job read them"

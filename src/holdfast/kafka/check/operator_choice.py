@@ -7,6 +7,7 @@ the checkpoint claim. So a checkpoint has one writer, and a choice takes effect 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from holdfast.checkpoint.metadata_files import KAFKA_CHOICE_FILE, KAFKA_PARK_FINDINGS_FILE
 from holdfast.errors import Refused
 from holdfast.kafka.check.checkpoint_offsets import Partition, SavedOffsets
 from holdfast.kafka.check.offset_finding import OffsetFinding
@@ -150,11 +151,11 @@ def encode_record(record: ParkFindings | OffsetChoice) -> bytes:
 def decode_park_findings(data: bytes | None) -> ParkFindings | None:
     """Decode `kafka-lost.json`. Return None if it is missing or unreadable."""
     try:
-        return codec.decode(ParkFindings, data, where="kafka-lost.json") if data is not None else None
+        return codec.decode(ParkFindings, data, where=KAFKA_PARK_FINDINGS_FILE) if data is not None else None
     except (codec.MalformedRecord, codec.NewerSchema):
         return None
 
 
 def decode_choice(data: bytes | None) -> OffsetChoice | None:
     """Decode `kafka-choice.json`. Raise MalformedRecord or NewerSchema: a choice is never ignored."""
-    return codec.decode(OffsetChoice, data, where="kafka-choice.json") if data is not None else None
+    return codec.decode(OffsetChoice, data, where=KAFKA_CHOICE_FILE) if data is not None else None

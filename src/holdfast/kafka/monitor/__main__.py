@@ -31,7 +31,7 @@ RECENT_PROBLEMS_MAX = 3
 
 
 class KafkaMonitor:
-    """Checks of all queries of one driver. The messages are defined in `driver_protocol.kafka_messages`."""
+    """Monitor of all queries of one driver. The messages are defined in `driver_protocol.kafka_messages`."""
 
     def __init__(self, settings: MonitorSettings) -> None:
         self._settings = settings
@@ -130,7 +130,7 @@ class KafkaMonitor:
             self._last_status = status
 
     def _note(self) -> str:
-        """Return the note for people. It names problems that have passed, because the leader reads notes only now and then."""
+        """Return the note for people. It names problems that are over, too: the leader reads notes only from time to time."""
         waiting = [monitor.note for location, monitor in self._monitors.items() if location in self._waiting and monitor.note]
         running = [
             monitor.note for location, monitor in self._monitors.items() if location not in self._waiting and monitor.note

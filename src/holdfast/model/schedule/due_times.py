@@ -61,7 +61,7 @@ class Schedule:
 
     @property
     def _checked_interval_s(self) -> float:
-        """Interval of a stored schedule, which may have been written by hand."""
+        """Valid interval in seconds. Raise Refused for an invalid one, which may have been written by hand."""
         if not EVERY_S_MIN <= self.every_s <= EVERY_S_MAX:
             raise Refused(f"{self.every_s:g} s cannot be the interval of a schedule")
         return self.every_s

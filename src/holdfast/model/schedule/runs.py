@@ -111,8 +111,8 @@ class RunHistory:
     def next_due_time(self, schedule: Schedule) -> float:
         return schedule.next_due_time(self.position, self.anchor)
 
-    def follow(self, schedule: Schedule, now: float) -> "RunHistory":
-        """Return the history for a schedule that an upgrade may have changed, and for a clock that may have been set back.
+    def adapt_to(self, schedule: Schedule, now: float) -> "RunHistory":
+        """Return the history for a schedule that an upgrade may have changed and a clock that may have been set back.
 
         A changed schedule begins now. If the clock is far behind the last due time, an earlier clock was wrong. The schedule
         then continues from now: waiting could take years.

@@ -29,7 +29,7 @@ def list_old_job_directories(root: Path, *, wall_s: float) -> list[Path]:
 
 
 class AttemptDirectoryCleanup:
-    """Removes directories in a separate task, so that a slow disk does not delay the node's heartbeat."""
+    """Removal of directories in a separate task, so that a slow disk does not delay the node's heartbeat."""
 
     def __init__(
         self, root: Path, list_open_jobs: Callable[[], Collection[JobId]], paths: Paths, clock: Clock, log: Log

@@ -25,7 +25,7 @@ class Promise:
     until: float
     period_s: float
 
-    def extended(self, later: "Promise | None") -> "Promise":
+    def union(self, later: "Promise | None") -> "Promise":
         """Return the union of both promises. A later promise never shortens an earlier one."""
         if later is None:
             return self
@@ -92,7 +92,7 @@ def _decode(data: bytes) -> JournalContent:
 
 def _add(content: JournalContent, job: str, attempt: Any, until: Any, period_s: Any) -> None:
     promise = Promise(Attempt(int(attempt)), float(until), float(period_s))
-    content.promises[JobId(job)] = promise.extended(content.promises.get(JobId(job)))
+    content.promises[JobId(job)] = promise.union(content.promises.get(JobId(job)))
     content.period_s_max = max(content.period_s_max, promise.period_s)
 
 

@@ -128,7 +128,7 @@ class FailsafePromises:
         """Put the promises in force, then save them. A promise that cannot be saved is withdrawn, and was never answered."""
         until = self._clock.boottime() + period_s
         before = {job: self._promises.get(job) for job in attempts}
-        added = {job: Promise(attempt, until, period_s).extended(before[job]) for job, attempt in attempts.items()}
+        added = {job: Promise(attempt, until, period_s).union(before[job]) for job, attempt in attempts.items()}
         self._promises |= added
         self._period_s_max = max(self._period_s_max, period_s)
         try:

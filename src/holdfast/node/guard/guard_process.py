@@ -14,6 +14,10 @@ from typing import NoReturn
 from holdfast.node.guard.agent_silence import POLL_S, AgentSilence
 from holdfast.zk.session import session_file
 
+GUARD_FD_VARIABLE = "HOLDFAST_GUARD_FD"
+"""Environment variable with the agent's descriptor of the socket pair."""
+GUARD_FILE = "guard.json"
+"""Pids of the guard and its agent."""
 SILENCE_LIMIT_S_MIN = 30
 """An agent is killed after this silence (see `agent_silence`), or after three session timeouts if that is longer."""
 STOP_TIMEOUT_S = 10
@@ -62,7 +66,7 @@ class Guard:
 
     def _lock(self) -> bool:
         """Lock the directory: a second guard would mistake the first guard's agent for its own."""
-        self._lock_file = open(self._directory / "guard.lock", "a+")  # noqa: SIM115
+        self._lock_file = open(self._directory / "guard.lock", "a+")  # noqa: SIM115 -- open until the process ends
         try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -79,7 +83,7 @@ class Guard:
         """Start an agent, wait until it is dead and close its session. Return its wait status and True if it had a session."""
         guard_end, agent_end = socket.socketpair()
         os.set_inheritable(agent_end.fileno(), True)
-        environment = {**os.environ, "HOLDFAST_GUARD_FD": str(agent_end.fileno())}
+        environment = {**os.environ, GUARD_FD_VARIABLE: str(agent_end.fileno())}
         try:
             pid = os.posix_spawn(self._command[0], self._command, environment)
         except OSError as error:  # out of memory or processes: may be temporary
@@ -182,7 +186,7 @@ class Guard:
         return not self._stop_requested
 
     def _publish(self, agent_pid: int | None) -> None:
-        path = self._directory / "guard.json"
+        path = self._directory / GUARD_FILE
         temporary = path.with_suffix(".tmp")
         try:
             temporary.write_text(json.dumps({"guard_pid": os.getpid(), "agent_pid": agent_pid}))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 CHECK_INTERVAL_S = 5.0
 STORAGE_CHECK_INTERVAL_S = 15.0
-HANG_S = 20.0
-"""Time that a check may take. Then whatever it checks does not answer."""
+CHECK_TIMEOUT_S = 20.0
+"""Time limit of a check. After that, the problem is that the checked object does not answer."""
 GOOD_RESULTS_MIN = 3
 """Consecutive good results after which a problem is over. One bad result is enough to report it."""
 
@@ -45,13 +45,13 @@ class CheckResults:
 
     def problem(self, now: float) -> str:
         """Return the current problem, or an empty string."""
-        if self._started_at is not None and now - self._started_at >= HANG_S:
+        if self._started_at is not None and now - self._started_at >= CHECK_TIMEOUT_S:
             self._problem, self._good_results = f"{self._name} does not answer", 0
         return self._problem
 
 
 class HealthMonitor:
-    """Runs the checks. `health` never blocks."""
+    """Threads that run the checks, and their combined result. `health` never blocks."""
 
     def __init__(self, checks: Sequence[HealthCheck]) -> None:
         self._checks = [(check, CheckResults(check.name)) for check in checks]

@@ -27,7 +27,8 @@ AT_ONCE_OPTION = "--at-once"
 PROC_OPTION = "--proc"
 """Directory to read the load of the machine from, for tests."""
 EXIT_RETRY_LATER, EXIT_UNSUPPORTED, EXIT_MACHINE_BUSY = 1, 2, 3
-"""Exit codes of the build process: a later build may succeed; no build can succeed with this configuration."""
+"""Exit codes of the build process: a later build may succeed; no build can succeed with this configuration; the machine is
+busy."""
 FAILURES_MAX = 3
 FAILURE_WINDOW_S = 86_400.0
 _CRASHED = "A fatal error has been detected by the Java Runtime Environment"

@@ -26,7 +26,7 @@ def main(directory: Path, *, at_once: bool) -> None:
     if not at_once:
         lower_priority()
     spark = SparkSession.builder.getOrCreate()
-    (directory / CLASS_PATH_FILE).write_text(spark._jvm.System.getProperty("java.class.path"))  # type: ignore[union-attr]
+    (directory / CLASS_PATH_FILE).write_text(spark._jvm.System.getProperty("java.class.path"))  # type: ignore[union-attr]  # set while a session exists
     _files_to_parquet(spark, directory)
     _batches_to_python(spark, directory)
     spark.stop()

@@ -172,7 +172,7 @@ def _java_ran_out_of_memory(record: ExitRecord, output_tail: str) -> bool:
     if _JAVA_HEAP.search(record.exception) or _JAVA_HEAP.search(record.reason):
         return True
     if record.java_status is None:
-        return False  # Java is alive, so the output tells of an executor, which may have recovered
+        return False  # Java is alive, so the output is about an executor, which may have recovered
     return record.java_status == JAVA_OUT_OF_MEMORY or bool(_JAVA_HEAP.search(output_tail))
 
 

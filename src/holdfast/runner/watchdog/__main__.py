@@ -55,7 +55,7 @@ class Watchdog:
     def __init__(self, channel: JsonSocket, runner: int, isolation: PidNamespace | AttemptCgroup | None) -> None:
         self._socket = channel
         self._runner = runner
-        """Pidfd of the runner. Neither does a closed socket prove that the runner is dead, nor the reverse."""
+        """Pidfd of the runner. The socket is no proof: it may be closed while the runner is alive, or open when it is dead."""
         self._isolation = isolation
         """None at the level SCAN. Its helper is a child too: the init of the namespace, or the killer of the cgroup."""
         self._timer = BoottimeTimer()

@@ -140,7 +140,7 @@ def _report_problem(action: Callable[[], None], report: int) -> None:
     """Run the action in a child process, write its problem to `report`, and exit."""
     try:
         action()
-    except BaseException as error:  # noqa: BLE001 - no code of the watchdog may continue in the child
+    except BaseException as error:  # noqa: BLE001 -- no code of the watchdog may continue in the child
         os.write(report, str(getattr(error, "strerror", None) or error).encode(errors="replace")[:1024] or b"unknown")
         os._exit(1)
     os._exit(0)

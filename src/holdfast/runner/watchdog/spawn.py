@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from typing import Any
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog.boottime_timer import boottime
@@ -17,11 +18,11 @@ class SpawnRequest:
 
     __slots__ = ("command", "directory", "environment", "nonce")
 
-    def __init__(self, fields: object) -> None:
+    def __init__(self, fields: Any) -> None:
         try:
-            self.command = [str(part) for part in fields["command"]]  # type: ignore[index]
-            self.environment = {str(key): str(value) for key, value in fields["environment"].items()}  # type: ignore[index]
-            self.directory = str(fields["directory"])  # type: ignore[index]
+            self.command = [str(part) for part in fields["command"]]
+            self.environment = {str(key): str(value) for key, value in fields["environment"].items()}
+            self.directory = str(fields["directory"])
             self.nonce = self.environment[NONCE]
         except (LookupError, TypeError, AttributeError) as error:
             raise MalformedMessage from error
@@ -53,7 +54,7 @@ def spawn_driver(request: SpawnRequest, deadline: float, *, prepare: Callable[[]
         problem = _exec_driver(request, deadline)
     except OSError as error:
         problem = f"cannot start a process: {error.strerror}"
-    except BaseException as error:  # noqa: BLE001 - no code of the watchdog may continue in the child
+    except BaseException as error:  # noqa: BLE001 -- no code of the watchdog may continue in the child
         problem = f"cannot start the driver: {error}"
     finally:
         os.write(writing, problem.encode(errors="replace")[:4096])

@@ -34,7 +34,7 @@ class RemoteFiles:
                 raise Refused(f"{self.display_name} cannot be used as a location: {first_line(error)}") from error
 
     def walk(self, files_max: int | None = None, *, below: str = "") -> tuple[list[File], bool]:
-        from pyarrow.fs import FileType  # type: ignore[import-untyped,unused-ignore]
+        from pyarrow.fs import FileType  # type: ignore[import-untyped,unused-ignore]  # not installed everywhere
 
         infos = self._list(f"{self._path}/{below}" if below else self._path, recursive=True)
         found = [self._file(info) for info in infos if info.type == FileType.File]

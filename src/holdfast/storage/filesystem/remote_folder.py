@@ -68,7 +68,7 @@ class RemoteFolder:
         self.display_name = display_name
 
     def entries(self) -> Iterator[FolderEntry]:
-        from pyarrow.fs import FileSelector  # type: ignore[import-untyped,unused-ignore]
+        from pyarrow.fs import FileSelector  # type: ignore[import-untyped,unused-ignore]  # not installed everywhere
 
         with os_errors_as_unavailable(f"cannot list {self.display_name}"):
             infos = self._files.get_file_info(FileSelector(self._path, allow_not_found=True))

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from holdfast.storage import blobs, claim_book
+from holdfast.checkpoint import metadata_files
+from holdfast.storage import blobs
 from holdfast.storage.blobs import Blobs
 from holdfast.storage.checkpoint_examiner import CheckpointExaminer
 from holdfast.storage.checkpoint_removal import CheckpointRemover
@@ -67,7 +68,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Caller(Protocol[Service_co]):
-    """Runs one operation of a service and returns its result."""
+    """Function that runs one operation of a service and returns its result."""
 
     def __call__(
         self,
@@ -78,7 +79,7 @@ class Caller(Protocol[Service_co]):
 
 
 class LocalCaller(Generic[Service]):
-    """Calls a service in this process."""
+    """Caller of a service in this process."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -90,7 +91,7 @@ class LocalCaller(Generic[Service]):
 
 
 class SubprocessCaller(Generic[Service]):
-    """Calls a service in a subprocess that ends after the call. Takes keyword arguments only."""
+    """Caller of a service in a subprocess that ends after the call. Takes keyword arguments only."""
 
     def __init__(self, location: Location, warn: Warn, stall_timeout_s: float) -> None:
         self._location = location
@@ -149,11 +150,11 @@ def open_blobs(location: Location) -> Blobs:
 
 def open_claim_book(location: Location, warn: Warn) -> ClaimBook:
     """Open the claims of a checkpoint. The first claim creates the directory of the checkpoint."""
-    return ClaimBook(_opener(location, claim_book.FOLDER, make_root=True), location.display_name, warn)
+    return ClaimBook(_opener(location, metadata_files.FOLDER, make_root=True), location.display_name, warn)
 
 
 def open_location_claim_book(location: Location, warn: Warn) -> LocationClaimBook:
-    return LocationClaimBook(_opener(location, claim_book.FOLDER, make_root=True), location.display_name, warn)
+    return LocationClaimBook(_opener(location, metadata_files.FOLDER, make_root=True), location.display_name, warn)
 
 
 def open_examiner(location: Location) -> CheckpointExaminer:

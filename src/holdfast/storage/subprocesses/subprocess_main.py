@@ -51,7 +51,7 @@ def _reply_to(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Heartbeat:
-    """Writes a heartbeat line when data moves, at most once per second."""
+    """Writer of a heartbeat line when data moves, at most one per second."""
 
     def __init__(self, out: int) -> None:
         self._out = out
@@ -75,7 +75,7 @@ if __name__ == "__main__":
     code = 1
     try:
         code = main()
-    except Exception as error:  # noqa: BLE001 - the parent shows the last line of standard error
+    except Exception as error:  # noqa: BLE001 -- the parent shows the last line of standard error
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
     # Exit without cleanup: closing an unfinished upload would publish a partial object.

@@ -22,7 +22,7 @@ LOG_TAIL_BYTES_MAX = 256 * 1024
 
 
 class ZooKeeperServer:
-    """Starts and stops one server process, and injects faults. Not thread-safe.
+    """One server process, which can be started and stopped, and into which faults can be injected. Not thread-safe.
 
     The kernel kills the server when its owner ends, even if it is paused. Therefore only the main thread may start it (see
     `with_parent_death_signal`). The process holds a lock on its directory, so that no two servers write the same data.

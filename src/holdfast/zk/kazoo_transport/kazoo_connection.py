@@ -25,8 +25,8 @@ silent_logger = logging.getLogger("holdfast.zk.kazoo")
 silent_logger.addHandler(logging.NullHandler())  # without a handler, Python prints warnings to stderr
 
 
-class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Opens sockets with a time limit (kazoo allows a whole session timeout for each) and with a modern TLS context."""
+class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo is untyped
+    """Opener of sockets with a time limit (kazoo allows a whole session timeout for each) and with a modern TLS context."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return self._tls.wrap_socket(connection, server_hostname=hostname)
 
 
-class BoundedConnection(ConnectionHandler):  # type: ignore[misc]
+class BoundedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
     """Connection with a time limit for the handshake. It reports the granted session timeout when it is ready for calls."""
 
     def __init__(self, client: KazooClient, retry: KazooRetry, established: Callable[[float], None]) -> None:

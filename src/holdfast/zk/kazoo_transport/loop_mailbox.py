@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class LoopMailbox:
-    """Runs callbacks on the event loop, in the order in which they were posted.
+    """Mailbox of callbacks that run on the event loop, in the order in which they were posted.
 
     Waking the loop is the expensive part, so a burst of callbacks wakes it once.
     """

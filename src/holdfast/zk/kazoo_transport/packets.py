@@ -115,7 +115,7 @@ class GetZxid:
 
 @dataclass(frozen=True, slots=True)
 class SetWatches:
-    """Sets watches on existing znodes. A watch whose znode has changed since `read_zxid` fires at once instead."""
+    """Request to set watches on existing znodes. A watch whose znode has changed since `read_zxid` fires at once instead."""
 
     type: ClassVar[int] = 101
     read_zxid: int

@@ -14,7 +14,7 @@ REPLY_BYTES_TARGET = 250_000
 
 
 class PacketSizer:
-    """Chooses the number of reads per packet: few at first, then twice as many each time while the replies are small."""
+    """Number of reads per packet: few at first, then twice as many each time while the replies are small."""
 
     def __init__(self) -> None:
         self._count = READS_FIRST

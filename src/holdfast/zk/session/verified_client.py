@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class VerifiedClient:
-    """Implements `Client`. Every call raises Unavailable unless the cluster was verified on the current connection."""
+    """Implementation of `Client` whose calls raise Unavailable unless the cluster was verified on the current connection."""
 
     def __init__(self, unverified: Client) -> None:
         self.unverified = unverified

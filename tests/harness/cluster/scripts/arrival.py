@@ -3,9 +3,9 @@
 import json
 import sys
 
-import beside_it  # type: ignore[import-not-found]
-import in_a_wheel  # type: ignore[import-not-found]
-import in_a_zip  # type: ignore[import-not-found]
+import beside_it  # type: ignore[import-not-found]  # part of the submission
+import in_a_wheel  # type: ignore[import-not-found]  # part of the submission
+import in_a_zip  # type: ignore[import-not-found]  # part of the submission
 
 from holdfast.job import context
 

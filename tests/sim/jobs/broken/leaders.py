@@ -34,7 +34,7 @@ class ChangedLeadership:
 
 class ChangedTransactionsLeader(SimLeader):
     def __init__(self, client: Client, paths: Any, leadership: Any, **options: Any) -> None:
-        super().__init__(client, paths, ChangedLeadership(leadership, self.change), **options)  # type: ignore[arg-type]
+        super().__init__(client, paths, ChangedLeadership(leadership, self.change), **options)  # type: ignore[arg-type]  # stands for a leadership
 
     async def change(self, leadership: Any, operations: Sequence[Operation]) -> Any:
         raise NotImplementedError
@@ -129,7 +129,7 @@ class NodesAreNotAsked(Observer):
 
 
 class RestartingNodeIsGone(Observer):
-    """Observer that takes a node for gone as soon as it is not registered, although its agent may only be restarting."""
+    """Observer that treats a node as gone as soon as it is not registered, although its agent may only be restarting."""
 
     def snapshot(self, epoch: Any) -> Snapshot:
         return dataclasses.replace(super().snapshot(epoch), nodes_gone_since={})

@@ -125,7 +125,7 @@ class CommittedRecords:
             for callback in self.on_part_written:
                 callback(part, before[after.id], after, commit)
 
-    def _apply_operation(  # noqa: PLR0912
+    def _apply_operation(  # noqa: PLR0912 -- one branch per part of a job
         self, record: JobRecord, part: str, operation: Operation, result: str | Stat | None, commit: Commit
     ) -> None:
         now_s = self._world.now_s

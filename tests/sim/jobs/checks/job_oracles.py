@@ -13,7 +13,7 @@ from tests.sim.jobs.checks.run_rules import RunRules
 from tests.sim.jobs.checks.transaction_rules import TransactionRules
 from tests.sim.jobs.cluster.drivers import Driver, DriverEnd
 from tests.sim.jobs.cluster.job_node import JobNode, SharedEnvironment
-from tests.sim.jobs.cluster.machine import Machine
+from tests.sim.jobs.cluster.machine import SimMachine
 from tests.sim.leadership.agent_node import PATHS, TIMEOUT_S, TIMING
 from tests.sim.leadership.oracles import LeadershipOracles
 from tests.sim.world import World
@@ -123,7 +123,7 @@ class JobOracles(LeadershipOracles):
 
     # At most one driver
 
-    def _check_resumed_machine(self, machine: Machine) -> None:
+    def _check_resumed_machine(self, machine: SimMachine) -> None:
         for driver in [each for each in self._drivers.list_alive() if each.machine is machine]:
             for other in self._drivers.list_alive(driver.job):
                 if other is not driver:

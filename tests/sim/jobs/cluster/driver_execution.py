@@ -11,7 +11,7 @@ from holdfast.model.job import Ending, Outcome, Progress, Report, Spec
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.zk.session.client import SessionId
 from tests.sim.jobs.cluster.drivers import Driver, DriverEnd, DriverRegistry
-from tests.sim.jobs.cluster.machine import AttemptFiles, Machine, SimProcess
+from tests.sim.jobs.cluster.machine import SimAttemptDirectory, SimMachine, SimProcess
 from tests.sim.jobs.cluster.shared_storage import SharedStorage
 from tests.sim.jobs.cluster.watchdog import KillTree, SetDeadline, SimWatchdog, StartDriver
 
@@ -33,8 +33,8 @@ class SimDriverExecution:
     def __init__(
         self,
         assignment: AttemptAssignment,
-        machine: Machine,
-        files: AttemptFiles,
+        machine: SimMachine,
+        files: SimAttemptDirectory,
         runner: SimProcess,
         drivers: DriverRegistry,
         storage: SharedStorage,

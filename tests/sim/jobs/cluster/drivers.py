@@ -8,7 +8,7 @@ from random import Random
 
 from holdfast.model.identifiers import Attempt, JobId
 from holdfast.model.job import Spec
-from tests.sim.jobs.cluster.machine import Machine, SimProcess
+from tests.sim.jobs.cluster.machine import SimMachine, SimProcess
 
 SPARK_START_S_MAX = 2.0
 
@@ -47,7 +47,7 @@ class Driver:
     """Driver process tree, simulated as one process."""
 
     def __init__(
-        self, drivers: "DriverRegistry", machine: Machine, job: JobId, attempt: Attempt, nonce: str, spec: Spec
+        self, drivers: "DriverRegistry", machine: SimMachine, job: JobId, attempt: Attempt, nonce: str, spec: Spec
     ) -> None:
         self._drivers = drivers
         self.machine = machine
@@ -122,7 +122,7 @@ class DriverRegistry:
 
     def __init__(self) -> None:
         self.history: list[Driver] = []
-        self.on_start_request: Callable[[Machine], object] = lambda _: None
+        self.on_start_request: Callable[[SimMachine], object] = lambda _: None
         self.on_fork: Callable[[Driver], object] = lambda _: None
         self.on_start: list[Callable[[Driver], object]] = []
         self.on_end: list[Callable[[Driver], object]] = []
@@ -150,7 +150,7 @@ class DriverRegistry:
         for callback in self.on_end:
             callback(driver)
 
-    def mark_power_lost(self, machine: Machine) -> None:
+    def mark_power_lost(self, machine: SimMachine) -> None:
         for driver in [driver for driver in self._living if driver.machine is machine]:
             self.record_end(driver, DriverEnd.POWER)
 

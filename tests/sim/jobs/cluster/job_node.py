@@ -28,7 +28,7 @@ from holdfast.zk.session.client import Client, ClientFactory
 from holdfast.zk.session.timing import SteadyContact, Timing
 from tests.sim.jobs.cluster.driver_execution import SimDriverExecution
 from tests.sim.jobs.cluster.drivers import DriverRegistry
-from tests.sim.jobs.cluster.machine import AttemptFiles, Machine, SimProcess
+from tests.sim.jobs.cluster.machine import SimAttemptDirectory, SimMachine, SimProcess
 from tests.sim.jobs.cluster.node_attempts import SimAttemptOperations
 from tests.sim.jobs.cluster.peers import Lan, SimGrantedPromises, SimJournal, SimPromiseTransport, SimRunnerFiles
 from tests.sim.jobs.cluster.shared_storage import SharedStorage
@@ -92,7 +92,7 @@ class SharedEnvironment:
 class JobNode(SimNode):
     def __init__(self, world: World, name: str, environment: SharedEnvironment, *, slots: int) -> None:
         super().__init__(world, name, environment.components.agent, environment.components.timing)
-        self.machine = Machine(world, name)
+        self.machine = SimMachine(world, name)
         self.environment = environment
         self.log = JobLog(world, name)
         self.slots = slots
@@ -115,7 +115,7 @@ class JobNode(SimNode):
         components, process = self.environment.components, self.world.process(self.process)
         clock = self.world.clock(self.process)
         role_loops: list[RoleLoops] = []
-        attempts = components.attempts(self, process, lambda: role_loops[0].on_runner_exit())  # noqa: PLW0108
+        attempts = components.attempts(self, process, lambda: role_loops[0].on_runner_exit())  # noqa: PLW0108 -- the list is filled later
         self.promises = components.promises(
             SimJournal(self.machine.disk.promises, self.environment.lan, fsync=components.promises_fsync),
             clock,
@@ -204,7 +204,7 @@ class JobNode(SimNode):
 
     # Runners
 
-    def start_runner(self, attempt_id: AttemptId, files: AttemptFiles, versions: Versions) -> SimProcess:
+    def start_runner(self, attempt_id: AttemptId, files: SimAttemptDirectory, versions: Versions) -> SimProcess:
         runner = self.machine.spawn(
             f"runner-{attempt_id.job}-{attempt_id.attempt}", lambda process: self._run(attempt_id, files, process, versions)
         )
@@ -215,7 +215,7 @@ class JobNode(SimNode):
 
     on_runner_start: tuple[Callable[["JobNode", AttemptId], object], ...] = ()
 
-    async def _run(self, attempt_id: AttemptId, files: AttemptFiles, process: SimProcess, versions: Versions) -> None:
+    async def _run(self, attempt_id: AttemptId, files: SimAttemptDirectory, process: SimProcess, versions: Versions) -> None:
         components, environment, world = self.environment.components, self.environment, self.world
         assignment = AttemptAssignment(
             *(attempt_id.job, attempt_id.attempt, NodeId(self.name), attempt_id.nonce),

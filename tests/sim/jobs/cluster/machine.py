@@ -28,7 +28,7 @@ class SimProcess:
 
     __slots__ = ("_watchers", "alive", "ended_s", "machine", "name", "process")
 
-    def __init__(self, machine: "Machine", name: str, process: Process) -> None:
+    def __init__(self, machine: "SimMachine", name: str, process: Process) -> None:
         self.machine = machine
         self.name = name
         self.process = process
@@ -53,7 +53,7 @@ class SimProcess:
 
 
 @dataclass
-class AttemptFiles:
+class SimAttemptDirectory:
     """Directory of one attempt."""
 
     runner: SimProcess | None = None
@@ -88,13 +88,13 @@ class SimFile:
 
 @dataclass
 class Disk:
-    attempts: dict[AttemptId, AttemptFiles] = field(default_factory=dict)
+    attempts: dict[AttemptId, SimAttemptDirectory] = field(default_factory=dict)
     promises: SimFile = field(default_factory=SimFile)
     peers: dict[NodeId, str] = field(default_factory=dict)
     """Content of the peers file."""
 
 
-class Machine:
+class SimMachine:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
@@ -103,7 +103,7 @@ class Machine:
         self.paused = False
         self.resumed_s = float("-inf")
         self.random = random.Random(f"{world.seed}/{name}/machine")
-        self.on_resume: list[Callable[[Machine], object]] = []
+        self.on_resume: list[Callable[[SimMachine], object]] = []
         self.watchdogs: dict[str, SimWatchdog] = {}
         """Watchdogs by the nonce of their attempt, including dead ones."""
         self._processes: list[SimProcess] = []

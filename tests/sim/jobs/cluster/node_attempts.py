@@ -9,7 +9,7 @@ from holdfast.model.job import Outcome
 from holdfast.model.versions import Versions
 from holdfast.node.attempts import AttemptId
 from tests.sim.jobs.cluster.driver_execution import kill_and_wait
-from tests.sim.jobs.cluster.machine import AttemptFiles, SimProcess
+from tests.sim.jobs.cluster.machine import SimAttemptDirectory, SimProcess
 from tests.sim.process import Process
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SimAttemptOperations:
             (attempt_id.attempt for attempt_id in self._machine.disk.attempts if attempt_id.job == job), default=Attempt(0)
         )
 
-    def _files(self, attempt_id: AttemptId) -> AttemptFiles:
+    def _files(self, attempt_id: AttemptId) -> SimAttemptDirectory:
         return self._machine.disk.attempts[attempt_id]
 
     def is_running(self, attempt_id: AttemptId) -> bool:
@@ -51,7 +51,7 @@ class SimAttemptOperations:
 
     async def spawn(self, attempt_id: AttemptId, versions: Versions) -> None:
         """Create the directory, then start the runner. A crash in between leaves a directory without a runner."""
-        files = self._machine.disk.attempts[attempt_id] = AttemptFiles()
+        files = self._machine.disk.attempts[attempt_id] = SimAttemptDirectory()
         await self._delay()
         files.runner = self._node.start_runner(attempt_id, files, versions)
         self._watch(files.runner)

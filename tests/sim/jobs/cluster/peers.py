@@ -9,7 +9,7 @@ from holdfast.errors import Unavailable
 from holdfast.model.identifiers import Attempt, JobId, NodeId
 from holdfast.node.attempts import AttemptId
 from holdfast.node.failsafe.journal import MakeHeader
-from tests.sim.jobs.cluster.machine import AttemptFiles, Machine, SimFile
+from tests.sim.jobs.cluster.machine import SimAttemptDirectory, SimFile, SimMachine
 from tests.sim.process import Process
 from tests.sim.world import World
 
@@ -127,7 +127,7 @@ def _resolve(answer: Answer, answers: dict[JobId, str]) -> None:
 class SimRunnerFiles:
     """Simulated `holdfast.node.failsafe.exchange.Runners`."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: SimMachine) -> None:
         self._machine = machine
 
     def read_requests(self) -> dict[AttemptId, int]:
@@ -144,7 +144,7 @@ class SimRunnerFiles:
 class SimGrantedPromises:
     """Simulated `holdfast.runner.interfaces.FailsafePeers`."""
 
-    def __init__(self, files: AttemptFiles) -> None:
+    def __init__(self, files: SimAttemptDirectory) -> None:
         self._files = files
         self._until: dict[NodeId, float] = {}
 

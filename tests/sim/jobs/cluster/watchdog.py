@@ -8,7 +8,7 @@ from holdfast.model.job import Spec
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.wakeup import Wakeup
 from tests.sim.jobs.cluster.drivers import Driver, DriverRegistry
-from tests.sim.jobs.cluster.machine import Machine, SimProcess
+from tests.sim.jobs.cluster.machine import SimMachine, SimProcess
 
 FOREVER_S = 1e6
 
@@ -39,7 +39,7 @@ class SimWatchdog:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: SimMachine,
         drivers: DriverRegistry,
         assignment: AttemptAssignment,
         runner: SimProcess,

@@ -162,7 +162,7 @@ class FailsafeScripts(LeaderScripts):
         self._zk.on_read = isolate
 
     def return_node_outside_set(self) -> None:
-        """Return a node that was down when the failsafe set was created_paths, while the driver runs on promises."""
+        """Return a node that was down when the failsafe set was written, while the driver runs on promises."""
         self._world.schedule_at(self._random.uniform(5.0, 6.0), self._power_off_other_node)
 
     def _power_off_other_node(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from holdfast.model.identifiers import JobId
 from tests.sim.jobs.cluster.drivers import Driver
 from tests.sim.jobs.cluster.job_node import JobNode
-from tests.sim.jobs.cluster.machine import Machine, SimProcess
+from tests.sim.jobs.cluster.machine import SimMachine, SimProcess
 from tests.sim.jobs.faults.targeted_faults import LEASE_RENEWED, LEASE_TAKEN, TargetedFaults
 from tests.sim.zk.requests import Transaction
 
@@ -206,7 +206,7 @@ class LeaseScripts(TargetedFaults):
     def pause_machine_at_start_request(self) -> None:
         """Pause the machine when its watchdog gets the start request, until the lease is long gone."""
 
-        def inject(machine: Machine) -> None:
+        def inject(machine: SimMachine) -> None:
             if not self._healed:
                 self.environment.drivers.on_start_request = lambda _: None
                 machine.pause()

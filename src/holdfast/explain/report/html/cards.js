@@ -38,7 +38,7 @@ function card(page, one, index, hasOthers) {
     one.issues.length ? element('p', { class: 'quiet' }, `Known as ${one.issues.join(', ')}`) : null,
     one.groups ? groupsList(one.groups) : null,
     one.chain.length > 1 ? chainList(page, one, index) : null,
-    element('h3', {}, 'Seen in'),
+    element('h3', {}, 'Evidence'),
     listWithMore(element('ul', { class: 'evidence' }), one.evidence, EVIDENCE_SHOWN, (number) => evidenceItem(page, number, index)));
 }
 
@@ -60,7 +60,7 @@ function groupsList(all) {
 }
 
 function chainList(page, one, index) {
-  return element('div', {}, element('h3', {}, 'How it came about'),
+  return element('div', {}, element('h3', {}, 'Cause chain'),
     element('ol', { class: 'chain' }, ...one.chain.map(([number, rule, delay]) => chainItem(page, number, rule, delay, index))));
 }
 

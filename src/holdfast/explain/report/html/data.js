@@ -1,8 +1,8 @@
 // Prepares the embedded data: columns of numbers, and the occurrences of each lane.
 
 function readAnswer() {
-  const answer = JSON.parse(document.getElementById('told').textContent);
-  answer.occurrences = unpackColumns(answer.happenings);
+  const answer = JSON.parse(document.getElementById('answer').textContent);
+  answer.occurrences = unpackColumns(answer.columns);
   answer.laneOfComponent = buildLanes(answer.occurrences, answer.components);
   answer.lanes = answer.laneOfComponent.filter((lane) => lane.numbers.length).sort(compareNames);
   answer.kindCounts = countByKind(answer.occurrences, answer.kinds.length);

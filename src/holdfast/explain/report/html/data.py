@@ -47,7 +47,7 @@ def _columns(answer: Answer, components: list[dict[str, Any]]) -> dict[str, Any]
         "offset": [one.event.offset for one in occurrences],
         "text": [one.event.text for one in occurrences],
     }
-    return {"happenings": columns, "kinds": kinds.texts, "sentences": sentences.texts}
+    return {"columns": columns, "kinds": kinds.texts, "sentences": sentences.texts}
 
 
 def _component(answer: Answer, one: Occurrence) -> tuple[str, str]:

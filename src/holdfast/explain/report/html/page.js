@@ -4,7 +4,7 @@ class Page {
   constructor(answer) {
     this.answer = answer;
     this.chosen = null; // a diagnosis
-    this.selected = -1; // a occurrence
+    this.selected = -1; // an occurrence
     this.hidden = new Set(); // kinds
     this.pointers = new Map();
     this.colours = colours(answer);
@@ -38,9 +38,9 @@ class Page {
     this.select([number], true);
   }
 
-  select(numbers, isBrought) {
+  select(numbers, isScrolledTo) {
     [this.selected] = numbers;
-    if (isBrought) this.bringIntoView(this.selected);
+    if (isScrolledTo) this.bringIntoView(this.selected);
     showDetails(this, numbers);
     this.lanes.redraw();
   }
