@@ -69,7 +69,7 @@ class _TimerHandle(events.TimerHandle):
         if not self._cancelled:
             self._loop._timer_handle_cancelled(self)
             self._cancelled = True
-            self._callback = self._args = None  # type: ignore[assignment]
+            self._callback = self._args = None  # type: ignore[assignment]  # as asyncio does, to release them
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -164,7 +164,7 @@ class SimLoop(asyncio.BaseEventLoop):
             context = contextvars.copy_context()
         handle = _Handle(callback, args, self, context)
         process = context.get(CURRENT_PROCESS, self._outside_process)
-        if process.crashed or self._closed:  # type: ignore[attr-defined]
+        if process.crashed or self._closed:  # type: ignore[attr-defined]  # private attribute of the base class
             self._retained.append(handle)
             return handle
         process.queue.append(handle)
@@ -173,7 +173,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._runnable.append(process)
         return handle
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # same
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # asyncio types *args with a TypeVarTuple
 
     def call_at(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -183,7 +183,7 @@ class SimLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._event_heap, (when, self._events_scheduled, self._fire_timer_callback, (handle,)))
         return handle
 
-    def call_later(  # type: ignore[override]
+    def call_later(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
         return self.call_at(self.now_s + delay, callback, *args, context=context)
@@ -210,7 +210,9 @@ class SimLoop(asyncio.BaseEventLoop):
         """Queue a due timer of the process. Scheduling this function as a world event creates a timer of that process."""
         self._enqueue(process, process.late_timers, (callback, args))
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]  # same
+    def run_in_executor(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> "asyncio.Future[T]":
         raise RuntimeError("there are no threads in the simulation")
 
     def _enqueue(self, process: Process, late: list[Any], item: "events.Handle | Call") -> None:
@@ -229,7 +231,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if handle._cancelled:
             self._cancelled_timers -= 1
             return
-        process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]  # private
+        process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]  # private attribute of asyncio
         self._enqueue(process, process.late_timers, handle)
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
@@ -277,7 +279,7 @@ class SimLoop(asyncio.BaseEventLoop):
                         item._context.run(item._callback, *item._args)
                 elif event_heap and event_heap[0][0] <= until_s:
                     when_s, _, callback, args = heapq.heappop(event_heap)
-                    if when_s > self.now_s:  # noqa: PLR1730 -- `max` takes three times as long
+                    if when_s > self.now_s:  # noqa: PLR1730 -- max() takes three times as long
                         self.now_s = when_s
                     callback(*args)
                 else:
@@ -309,7 +311,7 @@ class SimLoop(asyncio.BaseEventLoop):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for task in tasks:
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # private attribute of asyncio
                     _unwind(task.get_coro())
         finally:
             events._set_running_loop(running)

@@ -185,7 +185,7 @@ class ClientTransport:
         if connection is not self.connection:
             return
         connection.pings.last_reply_s = self._loop.now_s
-        if zxid > self.zxid:  # noqa: PLR1730 -- `max` takes three times as long
+        if zxid > self.zxid:  # noqa: PLR1730 -- max() takes three times as long
             self.zxid = zxid
         if replies:
             self._client.on_replies(replies)

@@ -85,7 +85,7 @@ class Connection:
             return
         self._open_packet, self._open_packet_s = [request], now_s
         arrival_s = now_s + self._hop_s()
-        if arrival_s > self._request_arrival_s:  # noqa: PLR1730 -- `max` takes three times as long
+        if arrival_s > self._request_arrival_s:  # noqa: PLR1730 -- max() takes three times as long
             self._request_arrival_s = arrival_s
         self._loop.schedule_at(self._request_arrival_s, self._deliver_to_server, self._open_packet)
 
@@ -169,7 +169,7 @@ class Connection:
             unanswered.popleft()
         if replies and self.server_open:
             arrival_s = self._loop.now_s + self._hop_s() + self.link.reply_delay_s
-            if arrival_s > self._reply_arrival_s:  # noqa: PLR1730 -- `max` takes three times as long
+            if arrival_s > self._reply_arrival_s:  # noqa: PLR1730 -- max() takes three times as long
                 self._reply_arrival_s = arrival_s
             self._loop.schedule_at(self._reply_arrival_s, self._deliver_to_client, (replies, server.zxid, ""))
 
