@@ -189,12 +189,13 @@ class SimClient:
     def _resolve_calls(self, replies: Replies) -> None:
         self._reply_timeout_factor = 1
         for request, result in replies:
-            if request.future.done():
+            future = request.future
+            if future.done():
                 continue
             if isinstance(result, Exception):
-                request.future.set_exception(result)
+                future.set_exception(result)
             else:
-                request.future.set_result(result)
+                future.set_result(result)
 
     # Callbacks of the transport (outside the event loop)
 
@@ -212,7 +213,7 @@ class SimClient:
             self._outstanding.popleft()
             if request.kind is RequestKind.CLOSE:
                 self._stop("it was closed")
-        self._run_on_loop(self._resolve_calls, replies)
+        self._loop.deliver(self._process, self._resolve_calls, replies)
 
     def on_watch_fired(self, path: str) -> None:
         self._run_on_loop(self._fire, path)

@@ -76,11 +76,12 @@ class Server:
     # Touches
 
     def touch(self, session: "Session", at_s: float) -> None:
-        if self._ensemble.quorum.leader is self:
+        quorum = self._ensemble.quorum
+        if quorum.leader is self:
             session.record_contact(at_s)
             return
         earlier_s = self._touches.get(session)
-        if earlier_s is not None and self._ensemble.quorum.reaches_leader(self):
+        if earlier_s is not None and quorum.reaches_leader(self):
             report_s = self._next_report_s(earlier_s)
             if report_s <= at_s:
                 session.record_contact(report_s)

@@ -107,5 +107,6 @@ class VerifiedClient:
         return result
 
     def _check(self) -> None:
-        if not self.is_verified and self.unverified.state is ConnectionState.CONNECTED:
+        unverified = self.unverified
+        if self._verified_connection != unverified.connection_count and unverified.state is ConnectionState.CONNECTED:
             raise Unavailable("this connection to ZooKeeper is not verified yet")
