@@ -97,7 +97,8 @@ class SimClient:
         """Read in packets of random size, so that no caller can rely on two reads seeing the same state."""
         results: list[ReadResult] = []
         while len(results) < len(reads):
-            batch = reads[len(results) :][: self._random.choice(READ_BATCH_SIZES)]
+            first = len(results)
+            batch = reads[first : first + self._random.choice(READ_BATCH_SIZES)]
             seen_zxid = self._transport.zxid
             answers, server_zxid = cast(tuple[list[ReadResult], int], await self._call(RequestKind.READ, "", reads=batch))
             watched = [read for read, answer in zip(batch, answers, strict=True) if read.watch and answer is not None]

@@ -192,11 +192,8 @@ class Server:
                 self._watch(connection, read.path, children=read.children)
 
     def _has_watch_for(self, change: Change) -> bool:
-        if not self._data_watches and not self._children_watches:
-            return False
-        return any(path in self._data_watches for path in change.changed) or any(
-            path in self._children_watches for path in change.children_changed
-        )
+        data_watches, children_watches = self._data_watches.keys(), self._children_watches.keys()
+        return not (data_watches.isdisjoint(change.changed) and children_watches.isdisjoint(change.children_changed))
 
     def _fire(self, change: Change) -> None:
         if self._data_watches:

@@ -47,8 +47,10 @@ class VerifiedClient:
 
     @property
     def state(self) -> ConnectionState:
-        state = self.unverified.state
-        return ConnectionState.SUSPENDED if state is ConnectionState.CONNECTED and not self.is_verified else state
+        unverified = self.unverified
+        state = unverified.state
+        is_unverified = state is ConnectionState.CONNECTED and self._verified_connection != unverified.connection_count
+        return ConnectionState.SUSPENDED if is_unverified else state
 
     @property
     def session(self) -> SessionId | None:
