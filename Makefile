@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-incidents soak chaos oracle programs test-delta test-fast check format bench bench-explain lock clean java maven browser compiler network
+.PHONY: help demo test test-live test-incidents soak chaos simulate oracle programs test-delta test-fast check format bench bench-explain lock clean java maven browser compiler network
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ soak: java maven compiler $(SET_UP) ## run the long tests: Kafka traffic while b
 
 chaos: java compiler network $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run, LANE=network for others
 	@$(BIN)/python -m tests.chaos $(if $(LANE),--lane $(LANE)) $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
+
+simulate: $(SET_UP) ## check 10,000 simulated job schedules on all cores; SCHEDULES=N for others, FROM=N for other seeds, LEADERSHIP=1 for leadership
+	@$(BIN)/python -m tests.sim.bulk --schedules $(or $(SCHEDULES),10000) $(if $(FROM),--from $(FROM)) $(if $(LEADERSHIP),--leadership)
 
 oracle: java maven $(SET_UP) ## ask Spark about more than a thousand checkpoints, and compare with Holdfast's verdicts; CELLS='keyed/hdfs/*' for some
 	@$(BIN)/python -m tests.oracle $(if $(CELLS),--cells '$(CELLS)') $(if $(OUT),--out $(OUT))

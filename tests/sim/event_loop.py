@@ -186,7 +186,11 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
-        return self.call_at(self.now_s + delay, callback, *args, context=context)
+        when = self.now_s + delay
+        handle = _TimerHandle(when, callback, args, self, contextvars.copy_context() if context is None else context)
+        self._events_scheduled += 1
+        heapq.heappush(self._event_heap, (when, self._events_scheduled, self._fire_timer_callback, (handle,)))
+        return handle
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
@@ -232,7 +236,13 @@ class SimLoop(asyncio.BaseEventLoop):
             self._cancelled_timers -= 1
             return
         process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]  # private attribute of asyncio
-        self._enqueue(process, process.late_timers, handle)
+        if process.stopped:
+            (self._retained if process.crashed else process.late_timers).append(handle)
+            return
+        process.queue.append(handle)
+        if not process.in_runnable_list:
+            process.in_runnable_list = True
+            self._runnable.append(process)
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
         self._cancelled_timers += 1

@@ -4,6 +4,7 @@ Workers forked from the test process would inherit state of other tests: one suc
 during garbage collection, because libraries lost their threads in the fork.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -12,6 +13,6 @@ _context = get_context("forkserver")
 _context.set_forkserver_preload(["tests.sim.leadership.schedule", "tests.sim.jobs.schedule"])
 
 
-def start_pool(workers: int = WORKERS) -> ProcessPoolExecutor:
-    """Start a pool. The fork server imports the simulator once for all workers."""
-    return ProcessPoolExecutor(workers, mp_context=_context)
+def start_pool(workers: int = WORKERS, *, initializer: Callable[[], None] | None = None) -> ProcessPoolExecutor:
+    """Start a pool. The fork server imports the simulator once for all workers. Each worker first calls `initializer`."""
+    return ProcessPoolExecutor(workers, mp_context=_context, initializer=initializer)

@@ -31,10 +31,15 @@ class JobObservation:
     """Znode of the name that the spec claims."""
     lease_gone_since: float | None = None
     """Boot time at which this leader first saw that the lease is missing."""
-    view: JobView = field(init=False)
+    _view: JobView | None = field(init=False, default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "view", self._build_view())
+    @property
+    def view(self) -> JobView:
+        """Planner's view. It is built at the first use: an observation grows in several steps, which need no view."""
+        if self._view is None:
+            object.__setattr__(self, "_view", self._build_view())
+        assert self._view is not None
+        return self._view
 
     def add(self, znodes: Mapping[str, Znode | None]) -> "JobObservation":
         """Return the observation together with more znodes."""
@@ -97,7 +102,8 @@ class JobObservation:
     @property
     def spec_version(self) -> int:
         """Version of the spec that the next attempt would run."""
-        state, requested = self.records.state, self.view.spec_version
+        state, desired = self.records.state, self.records.desired
+        requested = desired.version if isinstance(desired, DesiredRecord) else FIRST_VERSION
         return state.versions.next_version(requested) if isinstance(state, JobState) else requested
 
     def claimed_name(self, paths: Paths) -> str | None:

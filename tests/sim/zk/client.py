@@ -97,7 +97,8 @@ class SimClient:
         """Read in packets of random size, so that no caller can rely on two reads seeing the same state."""
         results: list[ReadResult] = []
         while len(results) < len(reads):
-            batch = reads[len(results) :][: self._random.choice(READ_BATCH_SIZES)]
+            first = len(results)
+            batch = reads[first : first + self._random.choice(READ_BATCH_SIZES)]
             seen_zxid = self._transport.zxid
             answers, server_zxid = cast(tuple[list[ReadResult], int], await self._call(RequestKind.READ, "", reads=batch))
             watched = [read for read, answer in zip(batch, answers, strict=True) if read.watch and answer is not None]
@@ -189,12 +190,13 @@ class SimClient:
     def _resolve_calls(self, replies: Replies) -> None:
         self._reply_timeout_factor = 1
         for request, result in replies:
-            if request.future.done():
+            future = request.future
+            if future.done():
                 continue
             if isinstance(result, Exception):
-                request.future.set_exception(result)
+                future.set_exception(result)
             else:
-                request.future.set_result(result)
+                future.set_result(result)
 
     # Callbacks of the transport (outside the event loop)
 
@@ -212,7 +214,7 @@ class SimClient:
             self._outstanding.popleft()
             if request.kind is RequestKind.CLOSE:
                 self._stop("it was closed")
-        self._run_on_loop(self._resolve_calls, replies)
+        self._loop.deliver(self._process, self._resolve_calls, replies)
 
     def on_watch_fired(self, path: str) -> None:
         self._run_on_loop(self._fire, path)

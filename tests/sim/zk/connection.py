@@ -94,16 +94,15 @@ class Connection:
             return
         if self.link.requests_cut or self._blocked_requests:
             self._blocked_requests.append(packet)
-        elif self.server.paused:
-            self.server.deferred.append((self._deliver_to_server, (packet,)))
-        else:
-            self._receive(packet)
-
-    def _receive(self, packet: list[Request]) -> None:
+            return
+        server = self.server
+        if server.paused:
+            server.deferred.append((self._deliver_to_server, (packet,)))
+            return
         now_s = self._loop.now_s
         if now_s >= self.pings.next_ping_s:
             self.apply_elapsed_pings(now_s)
-        self.server.touch(self.session, now_s)
+        server.touch(self.session, now_s)
         unanswered = self._unanswered
         for request in packet:
             if not self.server_open:

@@ -76,11 +76,12 @@ class Server:
     # Touches
 
     def touch(self, session: "SimSession", at_s: float) -> None:
-        if self._ensemble.quorum.leader is self:
+        quorum = self._ensemble.quorum
+        if quorum.leader is self:
             session.record_contact(at_s)
             return
         earlier_s = self._touches.get(session)
-        if earlier_s is not None and self._ensemble.quorum.reaches_leader(self):
+        if earlier_s is not None and quorum.reaches_leader(self):
             report_s = self._next_report_s(earlier_s)
             if report_s <= at_s:
                 session.record_contact(report_s)
@@ -191,11 +192,8 @@ class Server:
                 self._watch(connection, read.path, children=read.children)
 
     def _has_watch_for(self, change: Change) -> bool:
-        if not self._data_watches and not self._children_watches:
-            return False
-        return any(path in self._data_watches for path in change.changed) or any(
-            path in self._children_watches for path in change.children_changed
-        )
+        data_watches, children_watches = self._data_watches.keys(), self._children_watches.keys()
+        return not (data_watches.isdisjoint(change.changed) and children_watches.isdisjoint(change.children_changed))
 
     def _fire(self, change: Change) -> None:
         if self._data_watches:

@@ -12,6 +12,8 @@ from typing import Any
 
 from holdfast.model.identifiers import Attempt, JobId
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 class DamagedJournal(ValueError):
     """The journal does not contain everything that was written to it."""
@@ -97,7 +99,7 @@ def _add(content: JournalContent, job: str, attempt: Any, until: Any, period_s: 
 
 
 def _encode_line(fields: dict[str, Any]) -> bytes:
-    data = json.dumps(fields, separators=(",", ":")).encode()
+    data = _ENCODER.encode(fields).encode()
     return b"%08x %s\n" % (zlib.crc32(data), data)
 
 

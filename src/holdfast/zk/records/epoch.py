@@ -1,5 +1,6 @@
 """Epoch record: the leader of the current epoch and its contender in the election queue."""
 
+import functools
 import re
 
 from holdfast.errors import Refused
@@ -9,6 +10,8 @@ from holdfast.model.identifiers import NodeId
 from holdfast.zk.records.paths import CONTENDER_PREFIX, Paths
 from holdfast.zk.session.reader import NoNode, Reader, Znode
 
+CONTENDERS_KEPT_MAX = 1024
+"""Number of contenders whose position is kept. Each pass of an agent compares the same few names."""
 _SEQUENCE = re.compile(r"[\w-]+-(\d{10})", re.ASCII)
 
 
@@ -48,6 +51,7 @@ def is_contender(name: str) -> bool:
     return sequence_number(name) < float("inf")
 
 
+@functools.lru_cache(CONTENDERS_KEPT_MAX)
 def sequence_number(name: str) -> float:
     """Return the position in the election queue; infinity for a znode that no contender created."""
     match = _SEQUENCE.fullmatch(name)

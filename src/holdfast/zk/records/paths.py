@@ -1,6 +1,6 @@
 """Paths of a cluster's znodes. No other module builds a path."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.model.identifiers import JobId, NodeId
 from holdfast.model.versions import FIRST_VERSION
@@ -15,28 +15,23 @@ class Paths:
     prefix: str = ""
     """The chroot, such as `/a/b`, or an empty string."""
 
-    @property
-    def root(self) -> str:
-        return f"{self.prefix}/holdfast/{self.cluster}"
+    root: str = field(init=False, repr=False, compare=False)
+    epoch: str = field(init=False, repr=False, compare=False)
+    beat: str = field(init=False, repr=False, compare=False)
+    election: str = field(init=False, repr=False, compare=False)
+    nodes: str = field(init=False, repr=False, compare=False)
+    jobs: str = field(init=False, repr=False, compare=False)
+    orders: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def epoch(self) -> str:
-        return f"{self.root}/epoch"
-
-    @property
-    def beat(self) -> str:
-        return f"{self.root}/beat"
-
-    @property
-    def election(self) -> str:
-        return f"{self.root}/election"
+    def __post_init__(self) -> None:
+        """Build the paths that each pass of an agent or leader uses."""
+        root = f"{self.prefix}/holdfast/{self.cluster}"
+        object.__setattr__(self, "root", root)
+        for folder in ("epoch", "beat", "election", "nodes", "jobs", "orders"):
+            object.__setattr__(self, folder, f"{root}/{folder}")
 
     def contender(self, name: str) -> str:
         return f"{self.election}/{name}"
-
-    @property
-    def nodes(self) -> str:
-        return f"{self.root}/nodes"
 
     def node(self, node: NodeId) -> str:
         return f"{self.nodes}/{node}"
@@ -55,20 +50,12 @@ class Paths:
     def request(self, id: str) -> str:
         return f"{self.requests}/{id}"
 
-    @property
-    def jobs(self) -> str:
-        return f"{self.root}/jobs"
-
     def job(self, job: JobId, part: str = "") -> str:
         return f"{self.jobs}/{job}/{part}" if part else f"{self.jobs}/{job}"
 
     def spec(self, job: JobId, version: int) -> str:
         """Return the path of one version of the spec. An upgrade adds a version and keeps the earlier ones."""
         return self.job(job, "spec" if version == FIRST_VERSION else f"{SPEC_PREFIX}{version}")
-
-    @property
-    def orders(self) -> str:
-        return f"{self.root}/orders"
 
     def node_orders(self, node: NodeId) -> str:
         return f"{self.orders}/{node}"

@@ -47,8 +47,10 @@ class VerifiedClient:
 
     @property
     def state(self) -> ConnectionState:
-        state = self.unverified.state
-        return ConnectionState.SUSPENDED if state is ConnectionState.CONNECTED and not self.is_verified else state
+        unverified = self.unverified
+        state = unverified.state
+        is_unverified = state is ConnectionState.CONNECTED and self._verified_connection != unverified.connection_count
+        return ConnectionState.SUSPENDED if is_unverified else state
 
     @property
     def session(self) -> SessionId | None:
@@ -107,5 +109,6 @@ class VerifiedClient:
         return result
 
     def _check(self) -> None:
-        if not self.is_verified and self.unverified.state is ConnectionState.CONNECTED:
+        unverified = self.unverified
+        if self._verified_connection != unverified.connection_count and unverified.state is ConnectionState.CONNECTED:
             raise Unavailable("this connection to ZooKeeper is not verified yet")

@@ -105,7 +105,10 @@ class CommittedRecords:
         world.zk.on_session_end(self._record_session_end)
 
     def get(self, job: JobId) -> JobRecord:
-        return self.jobs.setdefault(job, JobRecord(job))
+        record = self.jobs.get(job)
+        if record is None:
+            record = self.jobs[job] = JobRecord(job)
+        return record
 
     def _record_commit(
         self, zxid: int, session: int, process: str, operations: Sequence[Operation], results: Sequence[str | Stat | None]
