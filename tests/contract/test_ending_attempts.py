@@ -32,6 +32,8 @@ class RecordedAttempts:
         self.running = set(open)
         self.actions: list[str] = []
         self.survives = False
+        self.damaged: set[AttemptId] = set()
+        """Attempts whose processes cannot even be looked for."""
 
     def list_open(self) -> list[AttemptId]:
         return sorted(self.open)
@@ -51,6 +53,8 @@ class RecordedAttempts:
         return not self.survives
 
     async def kill_tree(self, attempt_id: AttemptId) -> bool:
+        if attempt_id in self.damaged:
+            raise ValueError("embedded null byte")
         self.actions.append(f"kill tree {attempt_id.nonce}")
         return True
 
@@ -139,6 +143,41 @@ def test_node_without_the_attempts_directory_kills_by_nonce_and_certifies(backen
         assert (await cluster.report()).dead
 
     run_scene(backend, scene, ends_attempts=True)
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["dead runner", "older attempt"])
+def test_node_ends_attempts_although_the_processes_of_another_one_cannot_be_looked_for(
+    backend: Backend, is_running: bool
+) -> None:
+    """The job of the damaged attempt comes first in the order of the jobs."""
+
+    async def scene(cluster: Cluster) -> None:
+        await lose_lease(cluster)
+        damaged = AttemptId(JobId("a"), Attempt(1), "damaged")
+        attempts = RecordedAttempts(FIRST, damaged)
+        attempts.damaged = {damaged}
+        if is_running:
+            await order_newer_attempt(cluster, damaged.job)
+        else:
+            attempts.running.discard(damaged)
+        await make_executor(cluster, attempts).run_pass(cluster.client)
+        assert (await cluster.report()).dead
+        assert attempts.open == [damaged]
+
+    run_scene(backend, scene, ends_attempts=True)
+
+
+async def order_newer_attempt(cluster: Cluster, job: JobId) -> None:
+    """Order attempt 2 of a job whose attempt 1 this node still has."""
+    state = replace(await cluster.state(), phase=Phase.STARTING, attempt=Attempt(2), node=N1)
+    await cluster.client.commit(
+        [
+            Create(cluster.paths.job(job)),
+            Create(cluster.paths.job(job, "state"), encode(state)),
+            Create(cluster.paths.job(job, "report"), b""),
+            Create(cluster.paths.order(N1, job), encode(Order(job, Attempt(2)))),
+        ]
+    )
 
 
 def test_node_certifies_nothing_while_the_runner_survives(backend: Backend) -> None:

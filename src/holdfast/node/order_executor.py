@@ -100,6 +100,10 @@ class OrderExecutor:
                         self._log.warning("order not followed", job=job, problem=str(error))
                     if isinstance(error, Unavailable) and client.state is not ConnectionState.CONNECTED:
                         raise
+                except HoldfastError:
+                    raise
+                except Exception as error:  # noqa: BLE001 -- an error that affects one job must not stop the others
+                    self._log_internal_error(job, job, error)
 
     async def _read_orders(self, client: Client) -> None:
         path = self._paths.node_orders(self._node)
@@ -247,7 +251,11 @@ class OrderExecutor:
         self._log.error("processes left", job=attempt_id.job, attempt=attempt_id.attempt, problem="they survived SIGKILL")
         return False
 
-    def _is_new_problem(self, subject: JobId | AttemptId, error: HoldfastError) -> bool:
+    def _log_internal_error(self, subject: JobId | AttemptId, job: JobId, error: Exception) -> None:
+        if self._is_new_problem(subject, error):
+            self._log.error("internal error", job=job, problem=f"{type(error).__name__}: {error}", exc_info=True)
+
+    def _is_new_problem(self, subject: JobId | AttemptId, error: Exception) -> bool:
         """Return False for the problem that was logged last for this subject: each pass finds a newer schema again."""
         is_new = self._logged_problems.get(subject) != str(error)
         self._logged_problems[subject] = str(error)
@@ -277,6 +285,8 @@ class OrderExecutor:
         except HoldfastError as error:
             if self._is_new_problem(attempt_id, error):
                 self._log.error("attempt not certified", job=attempt_id.job, attempt=attempt_id.attempt, problem=str(error))
+        except Exception as error:  # noqa: BLE001 -- an error that affects one attempt must not stop the others
+            self._log_internal_error(attempt_id, attempt_id.job, error)
         finally:
             self._certifying.discard(attempt_id)
 

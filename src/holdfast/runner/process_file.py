@@ -5,6 +5,7 @@ carries no mark. A process is identified by its pid and its start time, a cgroup
 """
 
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -18,6 +19,9 @@ from holdfast.runner.watchdog.proc_filesystem import Process
 
 WATCHDOG_EXIT_S = 2.0
 """Time in which a watchdog kills the tree of a dead runner and exits. After that it is paused."""
+PID_MAX = 2**22
+"""Upper limit of the pids of Linux."""
+PATH_BYTES_MAX = 4095
 _POLL_S = 0.005
 
 
@@ -68,10 +72,20 @@ def _parse_isolation(fields: dict[str, Any]) -> NamespaceIdentity | CgroupIdenti
         return NamespaceIdentity(_process(fields["init"]), int(fields["namespace"]))
     if "cgroup" in fields:
         directory, number = fields["cgroup"]
-        return CgroupIdentity(str(directory), int(number))
+        return CgroupIdentity(_path(str(directory)), int(number))
     return None
 
 
+def _path(text: str) -> str:
+    """Return the text if it can be a path. Raises ValueError: no process can then be in this cgroup."""
+    if not text.startswith("/") or "\0" in text or len(os.fsencode(text)) > PATH_BYTES_MAX:
+        raise ValueError(text)
+    return text
+
+
 def _process(fields: list[object]) -> Process:
-    pid, started = fields
-    return Process(int(str(pid)), int(str(started)), parent=0)
+    """Return the process. Raises ValueError for a number that no process can have."""
+    pid, started = map(int, map(str, fields))
+    if not 0 < pid <= PID_MAX:
+        raise ValueError(pid)
+    return Process(pid, started, parent=0)

@@ -238,6 +238,21 @@ def test_finished_job_does_not_run_again_after_a_stop_while_the_storage_was_not_
     asyncio.run(test())
 
 
+def test_attempt_that_is_stopped_while_the_outcomes_cannot_be_read_is_lost(tmp_path: Path) -> None:
+    job = StoredJob(tmp_path)
+    claims = Path(job.root, "_holdfast")
+    claims.rename(tmp_path / "claims")
+    claims.touch()
+
+    async def test() -> None:
+        stopped = job.execution(2)
+        stopped.request_stop()
+        outcome = await job.run(stopped, job.first_report)
+        assert outcome is not None and outcome.ending is Ending.LOST
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_unreported_failure_of_another_version_is_not_a_failure_of_this_version(tmp_path: Path, version: int) -> None:
     """Otherwise a version that corrects the failure would be rolled back without having run."""

@@ -89,7 +89,7 @@ class LocalDriverExecution:
         except Unavailable as error:
             return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {error}")
         except (Refused, Conflict) as error:
-            return self._kill_cause or Outcome(self._classify_refusal(error), str(error))
+            return self._kill_outcome or Outcome(self._classify_refusal(error), str(error))
         except OSError as error:
             problem = error.strerror or error
             return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {problem}")
@@ -146,10 +146,15 @@ class LocalDriverExecution:
                 self._log.warning("code not fetched yet", problem=str(error))
                 await asyncio.sleep(FETCH_RETRY_S)
 
-    def _require_not_killed(self) -> None:
+    @property
+    def _kill_outcome(self) -> Outcome | None:
+        """Outcome of a kill before the driver was started; None without a kill. It covers only outcomes that were read."""
         cause = self._kill_cause
-        if cause is not None:
-            raise EndedBeforeStart(cause if self._outcomes_read else Outcome(Ending.LOST, cause.reason))
+        return cause if cause is None or self._outcomes_read else Outcome(Ending.LOST, cause.reason)
+
+    def _require_not_killed(self) -> None:
+        if (outcome := self._kill_outcome) is not None:
+            raise EndedBeforeStart(outcome)
 
     async def _execute(
         self, spec: Spec, command: DriverCommand, checkpoint: AttemptCheckpoint, memory_limit: int | None
