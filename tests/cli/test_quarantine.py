@@ -189,7 +189,7 @@ def test_discard_on_a_terminal_asks_first(aside: PreparedCluster, typed: str, le
         os.write(master, typed.encode())
         said, _ = process.communicate(timeout=60)
     os.close(master)
-    assert "delete its records for good?" in said
+    assert "delete its records permanently?" in said
     assert is_aside(aside) is left
     assert process.returncode == (130 if left else 0)
 

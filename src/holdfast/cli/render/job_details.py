@@ -27,7 +27,7 @@ from holdfast.zk.records.upgrade import SpecVersion
 EVENTS_SHOWN = 10
 OFFSET_SHOWN = 400
 KEY_WIDTH = 11
-NO_PROGRESS_RULE = "fails for good if its script keeps failing before its first batch"
+NO_PROGRESS_RULE = "fails permanently if its script keeps failing before its first batch"
 
 
 def print_details(screen: Console, details: JobDetails, now: float) -> None:
