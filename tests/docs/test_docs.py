@@ -90,6 +90,11 @@ def test_no_package_has_more_modules_than_contributing_allows() -> None:
         assert len(modules) <= int(limit), f"{package.relative_to(ROOT)} has {len(modules)} modules"
 
 
+def test_benchmarks_use_only_the_harness_of_the_tests() -> None:
+    for file in sorted((ROOT / "bench").rglob("*.py")):
+        assert not re.search(r"\btests\.(?!harness\b)", read(file)), file.relative_to(ROOT)
+
+
 def test_architecture_names_only_modules_that_exist() -> None:
     names = {path.name for path in PACKAGES.iterdir()}
     for code in inline_code(read(ROOT / "docs" / "architecture.md")):
