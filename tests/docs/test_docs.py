@@ -83,6 +83,12 @@ def test_contributing_lists_exactly_the_test_folders_in_order() -> None:
     assert documented_folders("| folder | content |") == sorted(folders_of_tests())
 
 
+def test_each_package_has_a_docstring() -> None:
+    assert [
+        package for package in sorted(packages_in_tree()) if not read(ROOT / package / "__init__.py").startswith('"""')
+    ] == []
+
+
 def test_no_package_has_more_modules_than_contributing_allows() -> None:
     (limit,) = re.findall(r"A package of `src/` has at most (\d+) modules", read(ROOT / "CONTRIBUTING.md"))
     for package in {file.parent for file in PACKAGES.rglob("*.py")}:
