@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 DELTA_SPARK := .build/pyspark-4.2
 
-.PHONY: help demo test test-live test-incidents soak chaos oracle programs test-delta test-fast check format bench bench-explain lock clean java maven browser compiler
+.PHONY: help demo test test-live test-incidents soak chaos oracle programs test-delta test-fast check format bench bench-explain lock clean java maven browser compiler network
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,13 +33,16 @@ maven: $(SET_UP) ## install Maven if it is missing: it fetches the Kafka brokers
 compiler: $(SET_UP) ## install a C compiler if it is missing: it builds the library that stalls a disk
 	@tools/provide compiler $(BIN)/python
 
+network: $(SET_UP) ## install iproute2 and nftables if they are missing and this user is root: they cut networks
+	@tools/provide network $(BIN)/python
+
 browser: $(SET_UP) ## install Chromium if neither Chromium nor Chrome is found: for the browser tests
 	@tools/provide browser $(BIN)/python
 
 demo: java $(SET_UP) ## start a real cluster on this machine and break it on purpose: a minute or two
 	@$(BIN)/python examples/demo.py
 
-test: java maven browser compiler $(SET_UP) ## run all tests except those with Spark jobs on a real cluster
+test: java maven browser compiler network $(SET_UP) ## run all tests except those with Spark jobs on a real cluster
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not live"
 
 test-live: java maven compiler $(SET_UP) ## run the tests with Spark jobs on a real cluster: an hour
@@ -51,7 +54,7 @@ test-incidents: java maven compiler $(SET_UP) ## play the five incidents with Sp
 soak: java maven compiler $(SET_UP) ## run the long tests: Kafka traffic while brokers fail, ZooKeeper away for up to 15 minutes; half an hour
 	@$(BIN)/python -m pytest -m soak
 
-chaos: java compiler $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run, LANE=network for others
+chaos: java compiler network $(SET_UP) ## attack a cluster with random faults for ten minutes; HOURS=N for longer, SEED=N to repeat a run, LANE=network for others
 	@$(BIN)/python -m tests.chaos $(if $(LANE),--lane $(LANE)) $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 oracle: java maven $(SET_UP) ## ask Spark about more than a thousand checkpoints, and compare with Holdfast's verdicts; CELLS='keyed/hdfs/*' for some

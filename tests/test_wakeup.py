@@ -104,7 +104,7 @@ def test_ended_wait_leaves_no_timer() -> None:
         waiter = await start_waiting(wakeup)
         wakeup.wake()
         await waiter
-        timers = [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]  # private
+        timers = [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]  # private attribute of asyncio
         assert len(timers) == 1, "only the timer that limits this test"
 
     run(test())

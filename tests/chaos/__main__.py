@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
         lane=lane,
         out=out,
         faults_max=options.faults,
+        duration_s=options.duration,
         has_private_namespaces=options.private_namespaces,
         say=say,
     )
@@ -95,6 +96,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600.0, help="time for faults (default: %(default)s)")
     parser.add_argument("--hours", type=float, help="time for faults in hours, instead of --seconds")
     parser.add_argument("--faults", type=int, help="maximum number of faults")
+    parser.add_argument("--duration", type=float, metavar="SECONDS", help="length of each pause or cut (default: random)")
     parser.add_argument("--lane", choices=sorted(LANES), default="long", help="list of fault kinds (default: %(default)s)")
     parser.add_argument("--kinds", help="fault kinds, separated by commas, instead of a lane")
     parser.add_argument("--out", type=Path, help="directory of the history (default: a new directory in .build/chaos)")

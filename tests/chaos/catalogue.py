@@ -201,18 +201,24 @@ def supported_kinds(
     return tuple(kind for kind in kinds if kind not in missing)
 
 
-def plan_faults(seed: int, kinds: Sequence[str], durations: Durations) -> Iterator[PlannedFault]:
-    """Yield faults without end. Each round has every kind once, in random order, so that a short run is not one-sided."""
+def plan_faults(
+    seed: int, kinds: Sequence[str], durations: Durations, *, duration_s: float | None = None
+) -> Iterator[PlannedFault]:
+    """Yield faults without end. Each round has every kind once, in random order, so that a short run is not one-sided.
+
+    `duration_s` replaces the random choice of durations.
+    """
+    choices = durations.choices() if duration_s is None else ((duration_s, f"{duration_s:g} s"),)
     choose = random.Random(seed)
     while True:
         for kind in choose.sample(list(kinds), len(kinds)):
-            duration_s, duration = choose.choice(durations.choices())
+            length_s, length = choose.choice(choices)
             victim = choose.randrange(1_000_000)
             if not has_duration(kind):
-                duration_s, duration = 0.0, ""
+                length_s, length = 0.0, ""
             elif is_permanent(kind):
-                duration_s, duration = 0.0, "for good"
-            yield PlannedFault(kind, duration_s, duration, victim)
+                length_s, length = 0.0, "for good"
+            yield PlannedFault(kind, length_s, length, victim)
 
 
 def jobs_that_may_restart(

@@ -65,6 +65,8 @@ class RunSettings:
     lane: Lane
     out: Path
     faults_max: int | None = None
+    duration_s: float | None = None
+    """Duration of each fault that has one, instead of a random choice."""
     has_private_namespaces: bool = False
     """True: this process is in a network and a mount namespace of its own, so nodes can have namespaces."""
     say: Callable[[str], None] = print
@@ -149,7 +151,8 @@ class ChaosRun:
 
     def _inject_faults(self) -> None:
         end_at = time.monotonic() + self._settings.seconds
-        plan = plan_faults(self._settings.seed, self._kinds, self._settings.lane.timing.durations)
+        durations = self._settings.lane.timing.durations
+        plan = plan_faults(self._settings.seed, self._kinds, durations, duration_s=self._settings.duration_s)
         for number, planned in enumerate(plan, 1):
             if time.monotonic() > end_at or (self._settings.faults_max is not None and number > self._settings.faults_max):
                 return

@@ -55,6 +55,16 @@ def test_each_round_of_a_plan_has_every_kind_once() -> None:
     assert sorted(kinds[: len(ALL_KINDS)]) == sorted(kinds[len(ALL_KINDS) :]) == sorted(ALL_KINDS)
 
 
+def test_given_duration_replaces_the_choice_but_neither_adds_one_nor_limits_a_permanent_fault() -> None:
+    kinds = ("stop:runner+stop:watchdog", "kill:agent", "lose:node")
+    planned = islice(plan_faults(7, kinds, DURATIONS, duration_s=40.0), 3)
+    assert {fault.kind: (fault.duration_s, fault.duration) for fault in planned} == {
+        "stop:runner+stop:watchdog": (40.0, "40 s"),
+        "kill:agent": (0.0, ""),
+        "lose:node": (0.0, "for good"),
+    }
+
+
 def test_durations_reach_from_a_fraction_of_the_session_timeout_to_a_multiple_and_around_the_deadline() -> None:
     seconds = [round(duration_s, 3) for duration_s, _ in DURATIONS.choices()]
     assert seconds == [0.9, 2.7, 3.15, 4.5, 9.0, 12.0, 1.75, 1.85]

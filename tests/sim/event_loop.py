@@ -34,7 +34,48 @@ class TooManySteps(AssertionError):
     """A process runs without ever waiting, or the scenario is far too long."""
 
 
+class _Handle(events.Handle):
+    """Handle of a callback. Asyncio's own constructor asks the loop for its debug mode, which is never on."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Callable[..., object], args: Any, loop: "SimLoop", context: contextvars.Context) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _TimerHandle(events.TimerHandle):
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: Any, loop: "SimLoop", context: contextvars.Context
+    ) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = False
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+            self._cancelled = True
+            self._callback = self._args = None  # type: ignore[assignment]  # as asyncio does, to release them
+
+
 class SimLoop(asyncio.BaseEventLoop):
+    get_debug = staticmethod(bool)
+    """Function that returns False. Each future and task calls it, so it must be cheap."""
+
     def __init__(self, seed: int, *, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
         self.set_debug(False)
@@ -45,7 +86,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Contexts of errors that asyncio would only log, such as the exception of a task that was never awaited."""
         self._steps_max = steps_max
         self._random = random.Random(f"{seed}/schedule")
-        self._now_s = 0.0
+        self.now_s = 0.0
         self._event_heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._events_scheduled = 0
         self._cancelled_timers = 0
@@ -57,7 +98,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._outside_process = Process("outside", self.boot_machine())
 
     def time(self) -> float:
-        return self._now_s
+        return self.now_s
 
     # Processes
 
@@ -121,9 +162,9 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> events.Handle:
         if context is None:
             context = contextvars.copy_context()
-        handle = events.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         process = context.get(CURRENT_PROCESS, self._outside_process)
-        if process.crashed or self.is_closed():
+        if process.crashed or self._closed:  # type: ignore[attr-defined]  # private attribute of the base class
             self._retained.append(handle)
             return handle
         process.queue.append(handle)
@@ -132,14 +173,23 @@ class SimLoop(asyncio.BaseEventLoop):
             self._runnable.append(process)
         return handle
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # same
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # asyncio types *args with a TypeVarTuple
 
     def call_at(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
-        handle = events.TimerHandle(when, callback, args, self, context)
-        self.schedule_at(when, self._fire_timer_callback, handle)
+        handle = _TimerHandle(when, callback, args, self, contextvars.copy_context() if context is None else context)
+        self._events_scheduled += 1
+        heapq.heappush(self._event_heap, (when, self._events_scheduled, self._fire_timer_callback, (handle,)))
         return handle
+
+    def call_later(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> events.TimerHandle:
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
 
     def schedule_at(self, when_s: float, callback: Callable[..., object], *args: Any) -> None:
         """Schedule a world event. It cannot be cancelled; the callback must detect that it is obsolete."""
@@ -148,13 +198,21 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def deliver(self, process: Process, callback: Callable[..., object], *args: Any) -> None:
         """Deliver input from outside (a packet, a message of another thread) to a process, now."""
-        self._enqueue(process, process.late_messages, (callback, args))
+        if process.stopped:
+            (self._retained if process.crashed else process.late_messages).append((callback, args))
+            return
+        process.queue.append((callback, args))
+        if not process.in_runnable_list:
+            process.in_runnable_list = True
+            self._runnable.append(process)
 
     def enqueue_timer(self, process: Process, callback: Callable[..., object], *args: Any) -> None:
         """Queue a due timer of the process. Scheduling this function as a world event creates a timer of that process."""
         self._enqueue(process, process.late_timers, (callback, args))
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]  # same
+    def run_in_executor(  # type: ignore[override]  # asyncio types *args with a TypeVarTuple
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> "asyncio.Future[T]":
         raise RuntimeError("there are no threads in the simulation")
 
     def _enqueue(self, process: Process, late: list[Any], item: "events.Handle | Call") -> None:
@@ -173,7 +231,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if handle._cancelled:
             self._cancelled_timers -= 1
             return
-        process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]  # private
+        process = handle._context.get(CURRENT_PROCESS, self._outside_process)  # type: ignore[attr-defined]  # private attribute of asyncio
         self._enqueue(process, process.late_timers, handle)
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
@@ -193,12 +251,42 @@ class SimLoop(asyncio.BaseEventLoop):
         events._set_running_loop(self)
         self._halted = False
         try:
-            while not self._halted and (done is None or not done()):
-                if not self._step(until_s):
-                    self._now_s = max(self._now_s, until_s)
-                    break
+            self._run_steps(until_s, done)
         finally:
             events._set_running_loop(None)
+
+    def _run_steps(self, until_s: float, done: Callable[[], bool] | None) -> None:
+        """Run callbacks, and advance to the next event when no process can run. One function: calls would take a third more."""
+        runnable, event_heap, draw = self._runnable, self._event_heap, self._random.random
+        steps, steps_max = self.steps, self._steps_max
+        try:
+            while not self._halted and (done is None or not done()):
+                steps += 1
+                if steps > steps_max:
+                    raise TooManySteps(f"the simulation took more than {steps_max} steps, at {self.now_s:.3f} s")
+                if runnable:
+                    count = len(runnable)
+                    index = 0 if count == 1 else int(draw() * count)
+                    process = runnable[index]
+                    queue = process.queue
+                    item = queue.popleft()
+                    if not queue:
+                        del runnable[index]
+                        process.in_runnable_list = False
+                    if type(item) is tuple:
+                        process.context.run(item[0], *item[1])
+                    elif not item._cancelled:
+                        item._context.run(item._callback, *item._args)
+                elif event_heap and event_heap[0][0] <= until_s:
+                    when_s, _, callback, args = heapq.heappop(event_heap)
+                    if when_s > self.now_s:  # noqa: PLR1730 -- max() takes three times as long
+                        self.now_s = when_s
+                    callback(*args)
+                else:
+                    self.now_s = max(self.now_s, until_s)
+                    break
+        finally:
+            self.steps = steps
 
     def halt(self) -> None:
         """Stop `run_until` after the current step."""
@@ -209,32 +297,6 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def create_task_in(self, process: Process, coroutine: Coroutine[Any, Any, T], name: str | None = None) -> "asyncio.Task[T]":
         return self.create_task(coroutine, name=name, context=process.context.copy())
-
-    def _step(self, until_s: float) -> bool:
-        """Run one callback or advance to the next event. Return False if nothing remains to do until `until_s`."""
-        self.steps += 1
-        if self.steps > self._steps_max:
-            raise TooManySteps(f"the simulation took more than {self._steps_max} steps, at {self._now_s:.3f} s")
-        runnable = self._runnable
-        if runnable:
-            count = len(runnable)
-            process = runnable[0] if count == 1 else runnable[int(self._random.random() * count)]
-            item = process.queue.popleft()
-            if not process.queue:
-                runnable.remove(process)
-                process.in_runnable_list = False
-            if type(item) is tuple:
-                process.context.run(item[0], *item[1])
-            elif not item._cancelled:
-                item._context.run(item._callback, *item._args)
-            return True
-        event_heap = self._event_heap
-        if not event_heap or event_heap[0][0] > until_s:
-            return False
-        when_s, _, callback, args = heapq.heappop(event_heap)
-        self._now_s = max(self._now_s, when_s)
-        callback(*args)
-        return True
 
     def close(self) -> None:
         """Close the loop and unwind suspended coroutines. The run is over, so their remaining actions have no effect."""
@@ -249,7 +311,7 @@ class SimLoop(asyncio.BaseEventLoop):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for task in tasks:
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # private attribute of asyncio
                     _unwind(task.get_coro())
         finally:
             events._set_running_loop(running)

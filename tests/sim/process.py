@@ -37,10 +37,10 @@ class SimClock:
     skew_s: float
 
     def boottime(self) -> float:
-        return self.booted_s + self.loop.time()
+        return self.booted_s + self.loop.now_s
 
     def wall(self) -> float:
-        return WALL_AT_START_S + self.skew_s + self.loop.time()
+        return WALL_AT_START_S + self.skew_s + self.loop.now_s
 
 
 class Process:

@@ -112,7 +112,7 @@ class World:
 
     @property
     def now_s(self) -> float:
-        return self.loop.time()
+        return self.loop.now_s
 
     def wall_s(self) -> float:
         """Return the true wall-clock time, in seconds since the Unix epoch."""

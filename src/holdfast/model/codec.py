@@ -27,6 +27,10 @@ COMMON_SCHEMA = 1
 OLDEST_SCHEMA = 1
 """Schema that every version reads."""
 EXCERPT_BYTES = 40
+DECODED_RECORDS_MAX = 1024
+"""Number of decoded records that are kept. Most records are read again unchanged, by the leader and by the node itself."""
+DECODED_BYTES_MAX = 4096
+"""Size of the largest record that is kept."""
 
 Record = TypeVar("Record")
 Converter = Callable[[Any], Any]
@@ -79,7 +83,19 @@ def encode(record: Any, *, schema: int = OLDEST_SCHEMA) -> bytes:
     """Encode a record in a schema, or in the one that the record needs."""
     if (required := required_schema(record)) > OLDEST_SCHEMA:
         schema = max(schema, required)
-    return json.dumps({"schema": schema, **dataclasses.asdict(record)}, separators=(",", ":")).encode()
+    return _ENCODER.encode({"schema": schema, **_fields_of(record)}).encode()
+
+
+def _fields_of(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _field_names(record.__class__)}
+
+
+@functools.cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_fields_of)
 
 
 def decode(kind: type[Record], data: bytes, *, where: str, newest: int = SCHEMA) -> Record:
@@ -88,25 +104,40 @@ def decode(kind: type[Record], data: bytes, *, where: str, newest: int = SCHEMA)
     `newest` is the newest schema that the caller reads.
     """
     try:
+        decode_record = _decode_cached if len(data) <= DECODED_BYTES_MAX else _decode
+        record: Record = decode_record(typing.cast(Any, kind), data, newest)
+    except NewerSchema as error:
+        raise NewerSchema(f"{where} {error}", error.schema) from None
+    except MalformedRecord as error:
+        raise MalformedRecord(f"{where} {error}") from error.__cause__
+    return record
+
+
+def _decode(kind: Any, data: bytes, newest: int) -> Any:
+    """Decode a record. The messages of the errors lack the origin of the bytes."""
+    try:
         fields = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise MalformedRecord(f"{where} holds {len(data)} bytes that are not a record: {_excerpt(data)}") from error
+        raise MalformedRecord(f"holds {len(data)} bytes that are not a record: {_excerpt(data)}") from error
     schema = fields.get("schema") if isinstance(fields, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool):
-        raise MalformedRecord(f"{where} holds JSON that is not a record: {_excerpt(data)}")
+        raise MalformedRecord(f"holds JSON that is not a record: {_excerpt(data)}")
     if schema > newest:
         raise NewerSchema(
-            f"{where} was written by a later Holdfast (schema {schema}); this version reads up to schema {newest} and does not "
+            f"was written by a later Holdfast (schema {schema}); this version reads up to schema {newest} and does not "
             "change it: upgrade this node",
             schema,
         )
     try:
-        record: Record = _dataclass_converter(typing.cast(type, kind))(fields)
+        return _dataclass_converter(kind)(fields)
     except _WrongType as error:
         raise MalformedRecord(
-            f"{where} holds a record whose field '{'.'.join(error.args)}' is missing or has the wrong type: {_excerpt(data)}"
+            f"holds a record whose field '{'.'.join(error.args)}' is missing or has the wrong type: {_excerpt(data)}"
         ) from error
-    return record
+
+
+_decode_cached = functools.lru_cache(DECODED_RECORDS_MAX)(_decode)
+"""Decoder that returns the same object for the same bytes. Records are immutable."""
 
 
 def _converter(kind: Any) -> Converter:

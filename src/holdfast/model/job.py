@@ -99,6 +99,11 @@ class Ending(enum.StrEnum):
         return self in (Ending.FAILED, Ending.KILLED, Ending.OUT_OF_MEMORY)
 
     @property
+    def is_program_failure(self) -> bool:
+        """True for a failure that says something about the version of the program alone."""
+        return self.is_job_failure or self is Ending.UNSTARTABLE
+
+    @property
     def concerns_checkpoint(self) -> bool:
         """True if the checkpoint prevented the start. The next attempt checks again: the checkpoint may be repaired by then."""
         return self in (Ending.CHECKPOINT_CONFLICT, Ending.CHECKPOINT_DAMAGED)

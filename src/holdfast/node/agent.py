@@ -215,7 +215,7 @@ class Agent:
             self._authorized = True
             if self.status.problem:
                 self._log.info("problem over", problem=self.status.problem)
-            self.status = replace(self.status, problem="")
+                self.status = replace(self.status, problem="")
 
     async def _leave_election(self, client: Client, election: Election) -> None:
         """Leave the election, because this node cannot lead and would block the nodes behind it."""

@@ -24,7 +24,7 @@ class Membership:
 
         Raises Conflict if another session or no session owns the znode.
         """
-        record = replace(self._record, health=health)
+        record = self._record if self._record.health == health else replace(self._record, health=health)
         stat = await self._client.exists(self._path, watch=True)
         if stat is None:
             self._registered_health = None

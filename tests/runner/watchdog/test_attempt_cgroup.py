@@ -23,6 +23,7 @@ from tests.harness.waiting import wait_until
 from tests.harness.watchdog_process import WatchdogProcess, cgroup_problem, granted_level, now, stop
 
 IN_NEW_NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+ENTER_AS_OTHER_USER = 'echo 0 > {procs} && chmod 444 {procs} && exec unshare --user --map-user=1000 --map-group=1000 "$0" "$@"'
 NEVER_ALIVE = 1
 """Start time that none of the processes of these tests has."""
 
@@ -186,10 +187,19 @@ def test_watchdog_searches_in_proc_where_it_cannot_move_a_process(tmp_path: Path
         return
     with outer_cgroup() as outer:
         procs = f"{outer}/cgroup.procs"
-        enter = f'echo 0 > {procs} && chmod 444 {procs} && exec unshare --user --map-user=1000 --map-group=1000 "$0" "$@"'
         expected = f"cannot move a process into a cgroup in {outer}: Permission denied"
-        check_fallback(tmp_path, ("sh", "-c", enter), expected)
+        check_fallback(tmp_path, ("sh", "-c", ENTER_AS_OTHER_USER.format(procs=procs)), expected)
         assert [path for path in outer.iterdir() if path.is_dir()] == []
+
+
+def test_problem_with_a_cgroup_whose_name_is_no_text_is_text(tmp_path: Path) -> None:
+    """Otherwise the record of the node could not be read."""
+    if cgroup_problem():
+        check_fallback(tmp_path, (), cgroup_problem())
+        return
+    with outer_cgroup(os.fsdecode(b"test-\xff")) as outer:
+        prefix = ("sh", "-c", ENTER_AS_OTHER_USER.format(procs=f"{outer}/cgroup.procs"))
+        check_fallback(tmp_path, prefix, f"test-\N{REPLACEMENT CHARACTER}-{os.getpid()}: Permission denied")
 
 
 def check_fallback(directory: Path, prefix: Sequence[str], problem: str) -> None:
@@ -210,9 +220,9 @@ def check_fallback(directory: Path, prefix: Sequence[str], problem: str) -> None
 
 
 @contextlib.contextmanager
-def outer_cgroup() -> Iterator[Path]:
+def outer_cgroup(name: str = "test") -> Iterator[Path]:
     """Create a cgroup below the own one."""
-    outer = Path(find_own_cgroup()) / f"test-{os.getpid()}"
+    outer = Path(find_own_cgroup()) / f"{name}-{os.getpid()}"
     outer.mkdir()
     try:
         yield outer
@@ -240,6 +250,16 @@ def test_watchdog_finds_its_cgroup_in_a_cgroup_namespace(tmp_path: Path) -> None
     with outer_cgroup() as outer:
         enter = f'echo 0 > {outer}/cgroup.procs && exec unshare --user --map-root-user --cgroup "$0" "$@"'
         check_kill_in_cgroup(tmp_path, ("sh", "-c", enter), outer)
+
+
+def test_mount_point_whose_name_is_no_text_does_not_prevent_the_probe(tmp_path: Path) -> None:
+    """The list of mounts contains the name as it is. It may be on a disk of another system."""
+    prepare = f'name=$(printf "{tmp_path}/\\377") && mkdir "$name" && mount -t tmpfs none "$name" && exec "$0" "$@"'
+    watchdog = WatchdogProcess(tmp_path, level=CGROUP, prefix=(*IN_NEW_NAMESPACES, prepare))
+    try:
+        watchdog.receive_ready()
+    finally:
+        watchdog.kill()
 
 
 def check_kill_in_cgroup(directory: Path, prefix: Sequence[str], parent: Path) -> None:
@@ -289,4 +309,21 @@ def test_cgroup_that_a_killed_watchdog_leaves_behind_is_removed(tmp_path: Path) 
         driver.watchdog.process.wait()
         wait_until(lambda: "populated 0" in Path(cgroup.path, "cgroup.events").read_text(), within_s=30, what="it is empty")
         remove_leftovers(find_own_cgroup())
+        assert Path(cgroup.path).exists(), "a watchdog in another PID namespace may just have created it"
+        remove_leftovers(find_own_cgroup(), age_s_min=0)
         assert not Path(cgroup.path).exists()
+
+
+def test_watchdog_removes_the_cgroups_of_watchdogs_that_were_killed_while_they_started(tmp_path: Path) -> None:
+    """No runner and no agent knows of these."""
+    if cgroup_problem():
+        return
+    left = Path(find_own_cgroup()) / f"holdfast-{os.getpid()}-{NEVER_ALIVE}"
+    left.mkdir()
+    watchdog = WatchdogProcess(tmp_path, level=CGROUP)
+    try:
+        watchdog.receive_ready()
+        assert not left.exists()
+        assert watchdog.cgroup is not None and Path(watchdog.cgroup.path).exists()
+    finally:
+        watchdog.kill()

@@ -9,6 +9,7 @@ from tests.sim.world import World
 
 OPERATOR = "operator"
 SAMPLE_S = 0.25
+_EPOCH, _BEAT, _ELECTION = PATHS.epoch, PATHS.beat, PATHS.election
 
 
 class InvariantViolation(AssertionError):
@@ -42,15 +43,13 @@ class LeadershipOracles:
     ) -> None:
         self.commits += 1
         for operation, result in zip(operations, results, strict=True):
-            match operation:
-                case SetData(PATHS.epoch) if isinstance(result, Stat):
+            if isinstance(operation, SetData):
+                if operation.path == _EPOCH and isinstance(result, Stat):
                     self._check_new_epoch(result.version, session, process)
-                case SetData(PATHS.beat, data) if process != OPERATOR:
-                    self._check_heartbeat(json.loads(data)["epoch"], session, process)
-                case Create(path, _, _, True) if path.startswith(PATHS.election):
-                    self._check_contender(session, process)
-                case _:
-                    pass
+                elif operation.path == _BEAT and process != OPERATOR:
+                    self._check_heartbeat(json.loads(operation.data)["epoch"], session, process)
+            elif isinstance(operation, Create) and operation.sequential and operation.path.startswith(_ELECTION):
+                self._check_contender(session, process)
 
     def _check_new_epoch(self, version: int, session: int, process: str) -> None:
         if version <= self.epoch:

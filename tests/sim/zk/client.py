@@ -60,43 +60,24 @@ class SimClient:
         self._record = options.ensemble.record
         self._random = options.ensemble.random
         self._wake = wake
-        self._state = ConnectionState.CONNECTING
-        self._session = options.resume
-        self._timeout_s = 0.0
-        self._end_reason = ""
+        # Plain attributes, although the protocol has properties: they are read at every step.
+        self.state = ConnectionState.CONNECTING
+        self.session = options.resume
+        self.timeout_s = 0.0
+        self.end_reason = ""
         self._configured_reply_timeout_s = options.reply_timeout_s
         self._reply_timeout_factor = 1
         self._reply_timer_set = False
         self._fired: set[str] = set()
         self._outstanding: deque[Request] = deque()
         self._connection: Connection | None = None
-        self._connection_count = 0
+        self.connection_count = 0
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self._transport = ClientTransport(options.ensemble, options.process, self, options.timeout_s, options.resume)
 
     @property
-    def state(self) -> ConnectionState:
-        return self._state
-
-    @property
-    def session(self) -> SessionId | None:
-        return self._session
-
-    @property
-    def timeout_s(self) -> float:
-        return self._timeout_s
-
-    @property
-    def end_reason(self) -> str:
-        return self._end_reason
-
-    @property
     def connection_problem(self) -> str:
-        return "" if self._state is ConnectionState.CONNECTED else "no server answers"
-
-    @property
-    def connection_count(self) -> int:
-        return self._connection_count
+        return "" if self.state is ConnectionState.CONNECTED else "no server answers"
 
     @property
     def server(self) -> int | None:
@@ -142,27 +123,37 @@ class SimClient:
 
     async def close(self) -> None:
         connection = self._connection
-        if self._state is not ConnectionState.ENDED:
+        if self.state is not ConnectionState.ENDED:
             self._set_state(ConnectionState.ENDED, "closed by its owner")
             if connection and connection.client_open:
-                self._send(connection, Request(RequestKind.CLOSE, "", self._loop.create_future(), self._loop.time()))
-                self._set_timer(self._loop.time() + CLOSE_TIMEOUT_S, self._stop, "the server did not answer in time")
+                self._send(connection, Request(RequestKind.CLOSE, "", self._loop.create_future(), self._loop.now_s))
+                self._set_timer(self._loop.now_s + CLOSE_TIMEOUT_S, self._stop, "the server did not answer in time")
             else:
                 self._stop("there was no connection")
         await asyncio.shield(self._stopped)
 
     # Calls (on the event loop)
 
-    def _call(self, kind: RequestKind, path: str, **details: Any) -> "asyncio.Future[Any]":
-        if self._state is not ConnectionState.CONNECTED or self._connection is None:
+    def _call(
+        self,
+        kind: RequestKind,
+        path: str,
+        *,
+        watch: bool = False,
+        operations: Sequence[Operation] = (),
+        reads: Sequence[Read] = (),
+        seen_zxid: int = 0,
+    ) -> "asyncio.Future[Any]":
+        connection = self._connection
+        if self.state is not ConnectionState.CONNECTED or connection is None:
             raise self._unavailable_error()
-        future = self._loop.create_future()
-        self._send(self._connection, Request(kind, path, future, self._loop.time(), **details))
+        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
+        self._send(connection, Request(kind, path, future, self._loop.now_s, watch, operations, reads, seen_zxid))
         return future
 
     def _unavailable_error(self) -> HoldfastError:
-        if self._state is ConnectionState.ENDED:
-            return SessionEnded(self._end_reason)
+        if self.state is ConnectionState.ENDED:
+            return SessionEnded(self.end_reason)
         return Unavailable("ZooKeeper is not reachable")
 
     def _send(self, connection: Connection, request: Request) -> None:
@@ -170,11 +161,11 @@ class SimClient:
         connection.send(request)
         if not self._reply_timer_set:
             self._reply_timer_set = True
-            self._set_timer(request.sent_s + min(self._reply_timeout_s, self._timeout_s), self._check_reply_timeout)
+            self._set_timer(request.sent_s + min(self._reply_timeout_s, self.timeout_s), self._check_reply_timeout)
 
     @property
     def _reply_timeout_s(self) -> float:
-        return (self._configured_reply_timeout_s or self._timeout_s * REPLY_TIMEOUT_FRACTION) * self._reply_timeout_factor
+        return (self._configured_reply_timeout_s or self.timeout_s * REPLY_TIMEOUT_FRACTION) * self._reply_timeout_factor
 
     def _check_reply_timeout(self) -> None:
         """Check the oldest outstanding call. One timer serves all calls."""
@@ -183,14 +174,14 @@ class SimClient:
             if request.future.done():
                 continue
             # Use the same sum that set the timer; otherwise rounding could re-arm the timer for ever.
-            due_s = request.sent_s + min(self._reply_timeout_s, self._timeout_s)
-            if self._loop.time() < due_s:
+            due_s = request.sent_s + min(self._reply_timeout_s, self.timeout_s)
+            if self._loop.now_s < due_s:
                 self._reply_timer_set = True
                 self._set_timer(due_s, self._check_reply_timeout)
                 return
-            if self._reply_timeout_s > self._timeout_s:
+            if self._reply_timeout_s > self.timeout_s:
                 _fail(request, "no reply arrived for a whole session timeout")
-            if self._state is ConnectionState.CONNECTED:
+            if self.state is ConnectionState.CONNECTED:
                 self._reply_timeout_factor = min(self._reply_timeout_factor * 2, REPLY_TIMEOUT_FACTOR_MAX)
                 self._transport.leave_unresponsive_server()
                 return
@@ -208,12 +199,12 @@ class SimClient:
     # Callbacks of the transport (outside the event loop)
 
     def on_connected(self, connection: Connection) -> None:
-        if self._state is ConnectionState.ENDED:
+        if self.state is ConnectionState.ENDED:
             return
         self._connection = connection
-        self._connection_count += 1
-        self._session = connection.session.identity
-        self._timeout_s = connection.session.timeout_s
+        self.connection_count += 1
+        self.session = connection.session.identity
+        self.timeout_s = connection.session.timeout_s
         self._set_state(ConnectionState.CONNECTED)
 
     def on_replies(self, replies: Replies) -> None:
@@ -234,13 +225,13 @@ class SimClient:
         """Fail the calls in flight, then report the new state: the same order as kazoo."""
         self._connection = None
         self._fail_outstanding(reason)
-        if self._state is ConnectionState.ENDED:
+        if self.state is ConnectionState.ENDED:
             self._stop(reason)
         else:
             self._set_state(ConnectionState.SUSPENDED)
 
     def on_session_expired(self) -> None:
-        if self._state is not ConnectionState.ENDED:
+        if self.state is not ConnectionState.ENDED:
             self._set_state(ConnectionState.ENDED, "the ZooKeeper session expired")
         self._stop("the session expired")
 
@@ -256,8 +247,8 @@ class SimClient:
             self._run_on_loop(_fail, request, reason)
 
     def _set_state(self, state: ConnectionState, because: str = "") -> None:
-        self._state = state
-        self._end_reason = because
+        self.state = state
+        self.end_reason = because
         self._record("client", self._process.name, state.value, because)
         self._run_on_loop(self._fire, ANY_PATH)
 

@@ -36,11 +36,11 @@ class CommitPipeline:
 
     @property
     def can_commit(self) -> bool:
-        return self._ensemble.quorum.can_commit and self._ensemble.loop.time() >= self._stalled_until_s
+        return self._ensemble.quorum.can_commit and self._ensemble.loop.now_s >= self._stalled_until_s
 
     def stall(self, seconds: float) -> None:
         loop = self._ensemble.loop
-        self._stalled_until_s = max(self._stalled_until_s, loop.time() + seconds)
+        self._stalled_until_s = max(self._stalled_until_s, loop.now_s + seconds)
         loop.schedule_at(self._stalled_until_s, self.flush)
 
     def submit(self, transaction: Transaction) -> None:
@@ -107,7 +107,7 @@ class CommitPipeline:
         self, operations: Sequence[Operation], session: "SimSession | None", process: str, by: Transaction | None = None
     ) -> Committed | Rejected:
         ensemble = self._ensemble
-        now_s = ensemble.loop.time()
+        now_s = ensemble.loop.now_s
         session_id = session.identity.id if session else 0
         result, change = ensemble.tree.commit(operations, session_id, int((WALL_AT_START_S + now_s) * 1000))
         if change is None:
@@ -127,7 +127,7 @@ class CommitPipeline:
         ensemble = self._ensemble
         quorum = ensemble.quorum
         asker = by.connection.server if by and by.connection else None
-        now_s = ensemble.loop.time()
+        now_s = ensemble.loop.now_s
         for server in quorum.servers:
             server.advance()
             if not quorum.reaches_leader(server):

@@ -131,7 +131,7 @@ class Ensemble:
 
     def close_session(self, identity: SessionId) -> None:
         """Close a session by id and password, as a guard does after a crash. Has no effect while no leader is elected."""
-        self.loop.schedule_at(self.loop.time() + self.random.uniform(0.01, 0.05), self._close_session_now, identity)
+        self.loop.schedule_at(self.loop.now_s + self.random.uniform(0.01, 0.05), self._close_session_now, identity)
 
     def _close_session_now(self, identity: SessionId) -> None:
         session = self.sessions.find(identity)
@@ -193,7 +193,7 @@ class Ensemble:
 
     def apply_elapsed_pings(self) -> None:
         """Apply the effects of all pings and touch reports up to now."""
-        now_s = self.loop.time()
+        now_s = self.loop.now_s
         for connection in self.network.connections():
             connection.apply_elapsed_pings(now_s)
         for server in self.servers:
@@ -240,7 +240,7 @@ class Ensemble:
             return
         for earlier in [c for c in server.connections if c.session is session]:
             earlier.close_by_server()
-        session.record_contact(self.loop.time())
+        session.record_contact(self.loop.now_s)
         self._connect(transport, server, session, attempt)
 
     def _open_session(self, transport: "ClientTransport", server: Server, attempt: int) -> None:

@@ -24,7 +24,7 @@ class Link:
 
 class Network:
     def __init__(self, rng: random.Random, servers: int, record: Callable[..., None]) -> None:
-        self.random = rng
+        self._draw = rng.random
         self._record = record
         self._servers = servers
         self._links: dict[tuple[str, int], Link] = {}
@@ -35,7 +35,7 @@ class Network:
 
     def hop_s(self) -> float:
         """Return a random one-way latency: usually far below a millisecond, sometimes a few."""
-        draw = self.random.random()
+        draw = self._draw()
         return HOP_S_MIN + (HOP_S_MAX - HOP_S_MIN) * draw * draw
 
     def link(self, machine: str, server: int) -> Link:

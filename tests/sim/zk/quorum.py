@@ -90,7 +90,7 @@ class Quorum:
             server.paused = False
             self._mark_in_contact(server)
             for connection in server.connections:
-                connection.pings.ping_at(self._loop.time())
+                connection.pings.ping_at(self._loop.now_s)
         deferred, server.deferred = server.deferred, []
         for callback, args in deferred:
             callback(*args)
@@ -102,12 +102,12 @@ class Quorum:
         """
         with _FaultScope(self):
             for server in self.servers:
-                server.out_of_contact_since_s = self._loop.time()
+                server.out_of_contact_since_s = self._loop.now_s
                 server.paused = False
             for server in self.servers:
                 self._mark_in_contact(server)
                 for connection in server.connections:
-                    connection.pings.ping_at(self._loop.time())
+                    connection.pings.ping_at(self._loop.now_s)
             self.reassess()
             self._ensemble.sessions.expire_overdue()
         for server in self.servers:
@@ -124,7 +124,7 @@ class Quorum:
             self._mark_out_of_contact(server)
             server.cut_off = True
         # A deposed leader notices later than its followers, so two servers believe to lead for a moment.
-        give_up_s = self._loop.time() + self.limit_s * (1 + 0.1 * self._random.random())
+        give_up_s = self._loop.now_s + self.limit_s * (1 + 0.1 * self._random.random())
         self._loop.schedule_at(give_up_s, self._stop_serving_if_overdue, server)
 
     def heal(self, index: int) -> None:
@@ -162,11 +162,11 @@ class Quorum:
             elif not self._term_end_token:
                 self._term_end_token = self._new_token()
                 notice_s = self.limit_s * self._random.uniform(0.8, 1.0)
-                self._loop.schedule_at(self._loop.time() + notice_s, self._end_term_if_due, self._term_end_token)
+                self._loop.schedule_at(self._loop.now_s + notice_s, self._end_term_if_due, self._term_end_token)
         if self.leader is None and not self._election_token and len(self.members) >= self.majority:
             self._election_token = self._new_token()
             self._loop.schedule_at(
-                self._loop.time() + self._random.uniform(*ELECTION_S), self._finish_election, self._election_token
+                self._loop.now_s + self._random.uniform(*ELECTION_S), self._finish_election, self._election_token
             )
 
     def _end_term_if_due(self, token: int) -> None:
@@ -204,11 +204,11 @@ class Quorum:
 
     def _mark_out_of_contact(self, server: Server) -> None:
         if server.in_contact:
-            server.out_of_contact_since_s = self._loop.time()
+            server.out_of_contact_since_s = self._loop.now_s
         server.freeze()
 
     def _mark_in_contact(self, server: Server) -> None:
-        in_time = self._loop.time() - server.out_of_contact_since_s < self.limit_s
+        in_time = self._loop.now_s - server.out_of_contact_since_s < self.limit_s
         if not server.in_contact:
             if server.running and server.serving and not in_time:
                 server.leave_service()
@@ -225,13 +225,13 @@ class Quorum:
         self._schedule_resync(server)
 
     def _stop_serving_if_overdue(self, server: Server) -> None:
-        overdue = self._loop.time() - server.out_of_contact_since_s >= self.limit_s
+        overdue = self._loop.now_s - server.out_of_contact_since_s >= self.limit_s
         if server.cut_off and overdue and server.serving and server.running:
             with _FaultScope(self):
                 server.leave_service()
 
     def _schedule_resync(self, server: Server) -> None:
-        self._loop.schedule_at(self._loop.time() + self._random.uniform(*RESYNC_S), self._finish_resync, server)
+        self._loop.schedule_at(self._loop.now_s + self._random.uniform(*RESYNC_S), self._finish_resync, server)
 
     def _finish_resync(self, server: Server) -> None:
         leader = self.leader
@@ -263,6 +263,6 @@ class _FaultScope:
     def __exit__(self, *_: object) -> None:
         quorum = self._quorum
         for server in quorum.servers:
-            server.contact_since_s = quorum._loop.time()
+            server.contact_since_s = quorum._loop.now_s
         quorum.reassess()
         quorum._ensemble.on_disturbance()

@@ -42,7 +42,6 @@ class Request:
         path: str,
         future: "asyncio.Future[Any]",
         sent_s: float,
-        *,
         watch: bool = False,
         operations: Sequence[Operation] = (),
         reads: Sequence[Read] = (),

@@ -119,7 +119,7 @@ class Server:
 
     def advance(self) -> None:
         """Apply the changes that are due by now."""
-        now_s = self._ensemble.loop.time()
+        now_s = self._ensemble.loop.now_s
         pending = self._pending
         while pending and pending[0][0] <= now_s:
             _, change = pending.popleft()
@@ -140,14 +140,15 @@ class Server:
 
     def read(self, connection: "Connection", request: Request) -> object:
         """Return the result of a read, or its error as a value."""
-        if self._pending and not self._ensemble.loop.time() < self._pending[0][0]:
+        if self._pending and not self._ensemble.loop.now_s < self._pending[0][0]:
             self.advance()
-        if request.kind is RequestKind.READ:
+        kind = request.kind
+        if kind is RequestKind.READ:
             return self._read_many(connection, request.reads)
-        if request.kind is RequestKind.WATCH:
+        if kind is RequestKind.WATCH:
             self._watch_many(connection, request.reads, request.seen_zxid)
             return None
-        path, kind = request.path, request.kind
+        path = request.path
         node = self._read_node(connection, path)
         if node is None and kind is not RequestKind.EXISTS:
             return NoNode(f"{path} does not exist")
@@ -245,7 +246,7 @@ class Server:
 
     def rejoin(self, delay_s: float) -> None:
         """Resume contact within the time limit. Missed changes and buffered messages arrive after `delay_s`."""
-        at_s = self._ensemble.loop.time() + delay_s
+        at_s = self._ensemble.loop.now_s + delay_s
         self._pending = deque((at_s, change) for _, change in self._pending)
         self._ensemble.loop.schedule_at(at_s, self.advance)
         self._ensemble.loop.schedule_at(at_s, self.drop_ended)

@@ -57,7 +57,7 @@ class SessionTracker:
         self._created += 1
         number = (0x100 << 48) + self._created
         password = self._ensemble.random.randbytes(16)
-        session = SimSession(SessionId(number, password), process, self.negotiate_timeout_s(requested_s), self._loop.time())
+        session = SimSession(SessionId(number, password), process, self.negotiate_timeout_s(requested_s), self._loop.now_s)
         self.by_id[number] = session
         self._schedule_check(session)
         return session
@@ -77,7 +77,7 @@ class SessionTracker:
         """Give every session a full timeout: a new leader has no record of earlier touches."""
         for session in self.by_id.values():
             session.closing = False
-            session.last_contact_s = self._loop.time()
+            session.last_contact_s = self._loop.now_s
         self.check_all()
 
     def check_all(self) -> None:
@@ -88,12 +88,12 @@ class SessionTracker:
     def expire_overdue(self) -> None:
         """End every session whose time is over, before its client can be heard again."""
         for session in list(self.by_id.values()):
-            if self.expiry_s(session) <= self._loop.time():
+            if self.expiry_s(session) <= self._loop.now_s:
                 self._ensemble.submit_session_end(session, "it expired")
 
     def _schedule_check(self, session: SimSession) -> None:
         session.check_scheduled = True
-        self._loop.schedule_at(max(self.expiry_s(session), self._loop.time()), self._check_expiry, session)
+        self._loop.schedule_at(max(self.expiry_s(session), self._loop.now_s), self._check_expiry, session)
 
     def _check_expiry(self, session: SimSession) -> None:
         """End the session if it has expired. Elapsed touches are computed only here and when a fault happens."""
@@ -101,7 +101,7 @@ class SessionTracker:
         if session.ended or session.closing or not self._ensemble.quorum.leader_runs:
             return
         self._ensemble.apply_elapsed_pings()
-        if self.expiry_s(session) > self._loop.time():
+        if self.expiry_s(session) > self._loop.now_s:
             self._schedule_check(session)
         else:
             self._ensemble.submit_session_end(session, "it expired")

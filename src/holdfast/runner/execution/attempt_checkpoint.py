@@ -13,6 +13,7 @@ from holdfast.model.codec import MalformedRecord, NewerSchema, decode, encode
 from holdfast.model.identifiers import Attempt
 from holdfast.model.job import Ending, Outcome, Report
 from holdfast.model.unreported_outcome import find_unreported_outcome, first_unreported_attempt
+from holdfast.model.versions import FIRST_VERSION
 from holdfast.runner.execution.checkpoint_check import CheckpointDamaged, CheckpointVerification
 from holdfast.runner.execution.claim_answers import ClaimAnswers
 from holdfast.runner.execution.control_reader import ControlReader
@@ -23,6 +24,9 @@ from holdfast.storage import CheckpointClaim, Claims, ForeignCheckpoint, checkpo
 
 SAVE_QUERIES_INTERVAL_S = 1.0
 """Interval at which the runner looks for queries that the driver has started."""
+
+VERSION_FIELD = "version"
+"""Field of an outcome in the root: version of the program. Earlier releases do not write it, and ignore it."""
 
 LOCATION_OUTCOMES_S_MAX = 20.0
 """Time to record the end of the attempt at locations that the script named. One that hangs must not delay the next attempt."""
@@ -38,12 +42,26 @@ class EndedBeforeStart(Exception):
 
 class AttemptCheckpoint:
     def __init__(
-        self, root: str, storage: str, claim: CheckpointClaim, control: ControlReader, read_phase: ReadPhase, log: Log
+        self,
+        root: str,
+        storage: str,
+        claim: CheckpointClaim,
+        control: ControlReader,
+        read_phase: ReadPhase,
+        log: Log,
+        *,
+        version: int = FIRST_VERSION,
     ) -> None:
-        """`root` is the root of the job's checkpoints as Spark spells it; `storage`, the root of the shared storage."""
+        """`root` is the root of the job's checkpoints as Spark spells it; `storage`, the root of the shared storage.
+
+        `version` is the version of the program.
+        """
         self._root = root
         self._storage = storage
         self._claim = claim
+        self._version = version
+        self._is_owned = False
+        """True once the root certainly belongs to this job."""
         self._control = control
         self._log = log
         self._claims = Claims(checkpoint_location(root, storage), warn=lambda note: log.warning("claims", problem=note))
@@ -67,9 +85,10 @@ class AttemptCheckpoint:
         if first >= self._claim.attempt:
             return
         recent = await asyncio.to_thread(self._claims.read_outcomes_since, self._claim, first)
-        decoded = {Attempt(attempt): _decode_outcome(fields) for attempt, fields in recent.outcomes.items()}
+        decoded = {Attempt(attempt): self._decode_outcome(fields) for attempt, fields in recent.outcomes.items()}
         outcomes = {attempt: outcome for attempt, outcome in decoded.items() if outcome is not None}
         if (found := find_unreported_outcome(outcomes, recent.newest_claim)) is not None:
+            self._is_owned = True
             reason = f"attempt {found.attempt} ended without reporting its outcome to ZooKeeper: {found.outcome.reason}"
             raise EndedBeforeStart(Outcome(found.outcome.ending, reason))
 
@@ -79,6 +98,7 @@ class AttemptCheckpoint:
             await asyncio.to_thread(self._claims.claim, self._claim)
         except (ForeignCheckpoint, Conflict) as error:
             raise EndedBeforeStart(Outcome(Ending.CHECKPOINT_CONFLICT, str(error))) from error
+        self._is_owned = True
 
     async def verify(self, previous_report: Report | None, trust: CheckpointTrust | None = None) -> None:
         """Verify the checkpoint and repair torn offsets. Raise EndedBeforeStart if the checkpoint cannot be trusted.
@@ -128,19 +148,23 @@ class AttemptCheckpoint:
         """Save the outcome in owned locations, and in the root if it must prevent the next attempt.
 
         The root needs it in case the report to ZooKeeper fails. A location needs it in case another cluster continues there.
+        A root that this attempt has not claimed may belong to another job, which would take the outcome for its own.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(LOCATION_OUTCOMES_S_MAX):
                 await asyncio.to_thread(self._ownership.write_outcomes, json.loads(encode(outcome)))
-        if outcome.ending in (Ending.LOST, Ending.STOPPED) or outcome.ending.concerns_checkpoint:
+        if not self._is_owned or outcome.ending in (Ending.LOST, Ending.STOPPED) or outcome.ending.concerns_checkpoint:
             return
+        fields = {**json.loads(encode(outcome)), VERSION_FIELD: self._version}
         try:
-            await asyncio.to_thread(self._claims.write_outcome, self._claim.attempt, json.loads(encode(outcome)))
+            await asyncio.to_thread(self._claims.write_outcome, self._claim.attempt, fields)
         except (OSError, HoldfastError) as error:
             self._log.warning("outcome not saved in the checkpoint", problem=str(error))
 
-
-def _decode_outcome(fields: dict[str, Any]) -> Outcome | None:
-    with suppress(MalformedRecord, NewerSchema):
-        return decode(Outcome, json.dumps(fields).encode(), where="outcome")
-    return None
+    def _decode_outcome(self, fields: dict[str, Any]) -> Outcome | None:
+        """Return the outcome; None for a malformed one, and for the failure of another version: this one has not failed."""
+        with suppress(MalformedRecord, NewerSchema):
+            outcome = decode(Outcome, json.dumps(fields).encode(), where="outcome")
+            is_own = fields.get(VERSION_FIELD, self._version) == self._version
+            return outcome if is_own or not outcome.ending.is_program_failure else None
+        return None

@@ -68,6 +68,8 @@ class LocalDriverExecution:
         self._checkpoint: AttemptCheckpoint | None = None
         self._kill_cause: Outcome | None = None
         self._stop_requested = False
+        self._outcomes_read = False
+        """True after the outcomes of earlier attempts have certainly been read."""
         self._control = ControlReader(directory / CONTROL_DIRECTORY)
         self.driver_pid: int | None = None
         self.isolation = ""
@@ -79,10 +81,8 @@ class LocalDriverExecution:
         try:
             command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
             checkpoint = self._checkpoint = self._open_checkpoint(command)
-            # First, because without this check an attempt may report no other outcome than LOST.
-            await checkpoint.require_no_unreported_outcome(previous_report)
-            memory_limit = memory_limit_bytes(spec)
             await self._prepare(spec, command, checkpoint, previous_report, trust)
+            memory_limit = memory_limit_bytes(spec)
             return await self._execute(spec, command, checkpoint, memory_limit)
         except EndedBeforeStart as ended:
             return ended.outcome
@@ -102,12 +102,16 @@ class LocalDriverExecution:
         previous_report: Report | None,
         trust: CheckpointTrust | None,
     ) -> None:
+        # Before anything else that may fail: only LOST may be reported before the outcomes have been read.
+        await checkpoint.require_no_unreported_outcome(previous_report)
+        self._outcomes_read = not parse_location(self._storage.location).is_directory
         await check_master(spec, os.environ)
         # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
         await self._fetch_code(command)
-        if parse_location(self._storage.location).is_directory:
-            # The storage may have been mounted after the first check, which then saw no outcomes. The code is proof of a mount.
+        if not self._outcomes_read:
+            # The directory may have been mounted after they were read. The code proves that it is mounted now.
             await checkpoint.require_no_unreported_outcome(previous_report)
+            self._outcomes_read = True
         await checkpoint.claim()
         self._require_not_killed()
         await checkpoint.verify(previous_report, trust)
@@ -123,7 +127,9 @@ class LocalDriverExecution:
             nonce=assignment.nonce,
         )
         storage = str(self._storage.location)
-        return AttemptCheckpoint(command.checkpoint, storage, claim, self._control, self._read_phase, self._log)
+        return AttemptCheckpoint(
+            command.checkpoint, storage, claim, self._control, self._read_phase, self._log, version=assignment.version
+        )
 
     async def _fetch_code(self, command: DriverCommand) -> None:
         for attempts_left in reversed(range(FETCH_ATTEMPTS_MAX)):
@@ -141,8 +147,9 @@ class LocalDriverExecution:
                 await asyncio.sleep(FETCH_RETRY_S)
 
     def _require_not_killed(self) -> None:
-        if self._kill_cause is not None:
-            raise EndedBeforeStart(self._kill_cause)
+        cause = self._kill_cause
+        if cause is not None:
+            raise EndedBeforeStart(cause if self._outcomes_read else Outcome(Ending.LOST, cause.reason))
 
     async def _execute(
         self, spec: Spec, command: DriverCommand, checkpoint: AttemptCheckpoint, memory_limit: int | None

@@ -16,12 +16,16 @@ import os
 import signal
 import time
 
+from holdfast.runner.watchdog.boottime_timer import boottime
 from holdfast.runner.watchdog.cgroup_location import find_own_cgroup
 from holdfast.runner.watchdog.linux_calls import close_descriptors_above, die_with_parent, set_process_name
 from holdfast.runner.watchdog.proc_filesystem import Process, read_process
 
 _PREFIX = "holdfast-"
 """Beginning of the names of cgroups. The pid and the start time of the process that created the cgroup follow."""
+LEFTOVER_AGE_S = 60.0
+"""Age from which an empty cgroup of a dead watchdog is a leftover. A watchdog in another PID namespace seems to be dead too,
+and its cgroup is empty until its driver has entered."""
 _PROBE_TIMEOUT_S = 5.0
 _ENTERED = b"entered"
 
@@ -123,7 +127,8 @@ def find_problem() -> str:
     try:
         probe_cgroup(find_own_cgroup())
     except OSError as error:
-        return error.strerror or str(error)
+        problem = error.strerror or str(error)
+        return os.fsencode(problem).decode(errors="replace")  # a path may be no text, and no record may contain it then
     return ""
 
 
@@ -136,16 +141,22 @@ def probe_cgroup(parent: str) -> None:
         _remove(path)
 
 
-def remove_leftovers(parent: str) -> None:
-    """Remove the empty cgroups that dead watchdogs have left below the cgroup with the directory `parent`."""
+def remove_leftovers(parent: str, *, age_s_min: float = LEFTOVER_AGE_S) -> None:
+    """Remove the empty cgroups that dead watchdogs have left below the cgroup with the directory `parent`.
+
+    `age_s_min` is their minimum age: a watchdog creates its cgroup when it starts.
+    """
     try:
         names = os.listdir(parent)
     except OSError:
         return
+    started_before = (boottime() - age_s_min) * os.sysconf("SC_CLK_TCK")
     for name in names:
         creator = _read_creator(name)
-        if creator is not None and not creator.is_alive() and _is_empty(f"{parent}/{name}"):
-            _remove(f"{parent}/{name}")
+        if creator is not None and creator.started < started_before:
+            with contextlib.suppress(OSError):  # a leftover of another user prevents nothing
+                if not creator.is_alive() and _is_empty(f"{parent}/{name}"):
+                    _remove(f"{parent}/{name}")
 
 
 def _create(parent: str) -> str:

@@ -14,10 +14,8 @@ _UNKNOWN_LEVELS_MAX = 8
 
 def find_own_cgroup() -> str:
     """Return the directory of this process's own cgroup. Raises OSError if no mounted v2 hierarchy shows it."""
-    with open("/proc/self/cgroup") as file:
-        own = read_own_path(file.read())
-    with open("/proc/self/mountinfo") as file:
-        mounts = list(read_mounts(file.read()))
+    own = read_own_path(_read_text("/proc/self/cgroup"))
+    mounts = list(read_mounts(_read_text("/proc/self/mountinfo")))
     if own is None or not mounts:
         raise OSError(errno.ENOENT, "no cgroup v2 hierarchy is mounted")
     for root, mount_point in mounts:
@@ -27,14 +25,19 @@ def find_own_cgroup() -> str:
     raise OSError(errno.ENOENT, f"the cgroup {own} of this process is not visible in {mounts[0][1]}")
 
 
+def _read_text(path: str) -> str:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read())  # a path may contain any bytes: any mount of the machine is listed
+
+
 def read_own_path(text: str) -> str | None:
     """Return the path of the v2 hierarchy from /proc/self/cgroup, or None if there is none."""
-    return next((line[len("0::") :] for line in text.splitlines() if line.startswith("0::")), None)
+    return next((line[len("0::") :] for line in text.split("\n") if line.startswith("0::")), None)
 
 
 def read_mounts(mountinfo: str) -> Iterator[tuple[str, str]]:
     """Yield (root, mount point) of each mount of the v2 hierarchy. Of several at one place, the last one is visible."""
-    for line in reversed(mountinfo.splitlines()):
+    for line in reversed(mountinfo.split("\n")):
         # Optional fields of variable number precede the hyphen.
         fields, _, source = line.partition(" - ")
         if source.split(" ")[0] == "cgroup2":

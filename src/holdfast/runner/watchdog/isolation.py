@@ -38,7 +38,12 @@ def isolate_driver(level: str) -> PidNamespace | AttemptCgroup | None:
     """Create what the level needs for the driver of this process. Raises OSError."""
     if level == NAMESPACE:
         return PidNamespace()
-    return AttemptCgroup(find_own_cgroup()) if level == CGROUP else None
+    if level == SCAN:
+        return None
+    parent = find_own_cgroup()
+    # A watchdog that is killed while it starts leaves a cgroup that no runner and no agent knows of.
+    attempt_cgroup.remove_leftovers(parent)
+    return AttemptCgroup(parent)
 
 
 def remove_leftover_cgroups(level: str) -> None:

@@ -56,7 +56,8 @@ class Election:
         names = await self._client.children(self._paths.election, watch=True)
         if contender not in names:
             raise Conflict("this node's znode in the election queue was deleted")
-        ahead = [name for name in names if sequence_number(name) < sequence_number(contender)]
+        own_number = sequence_number(contender)
+        ahead = [name for name in names if sequence_number(name) < own_number]
         self.contenders_ahead = len(ahead)
         problems = []
         for name in sorted(ahead, key=sequence_number):

@@ -107,5 +107,5 @@ class VerifiedClient:
         return result
 
     def _check(self) -> None:
-        if self.unverified.state is ConnectionState.CONNECTED and not self.is_verified:
+        if not self.is_verified and self.unverified.state is ConnectionState.CONNECTED:
             raise Unavailable("this connection to ZooKeeper is not verified yet")

@@ -12,6 +12,7 @@ from tests.sim.leadership.oracles import OPERATOR
 from tests.sim.world import World
 
 Fields = dict[str, Any]
+_JOBS_PREFIX = f"{PATHS.jobs}/"
 
 
 @dataclass
@@ -110,12 +111,11 @@ class CommittedRecords:
         self, zxid: int, session: int, process: str, operations: Sequence[Operation], results: Sequence[str | Stat | None]
     ) -> None:
         commit = Commit(session, process, operations)
-        prefix = f"{PATHS.jobs}/"
         changed: list[tuple[str, JobRecord]] = []
         before: dict[JobId, JobRecord] = {}
         for operation, result in zip(operations, results, strict=True):
-            if isinstance(operation, SetData | Create | Delete) and operation.path.startswith(prefix):
-                job, __, part = operation.path.removeprefix(prefix).partition("/")
+            if isinstance(operation, SetData | Create | Delete) and operation.path.startswith(_JOBS_PREFIX):
+                job, __, part = operation.path.removeprefix(_JOBS_PREFIX).partition("/")
                 record = self.get(JobId(job))
                 before.setdefault(record.id, _copy(record))
                 if part:
@@ -180,7 +180,7 @@ class CommittedRecords:
 
 def _copy(record: JobRecord) -> JobRecord:
     """Return a shallow copy. Znode contents are replaced and never modified in place, so the copy keeps the old ones."""
-    copy = JobRecord(record.id)
+    copy = object.__new__(JobRecord)
     copy.__dict__.update(record.__dict__)
     return copy
 

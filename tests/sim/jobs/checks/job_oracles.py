@@ -1,12 +1,13 @@
 """Invariants of drivers, checked at every moment by kernel evidence, and of jobs after all faults are healed."""
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Event
 from holdfast.node.attempts import AttemptId
-from holdfast.node.failsafe.journal_format import decode_journal
+from holdfast.node.failsafe.journal_format import JournalContent, decode_journal
 from tests.sim.jobs.checks.committed_records import CommittedRecords, JobRecord
 from tests.sim.jobs.checks.run_rules import RunRules
 from tests.sim.jobs.checks.transaction_rules import TransactionRules
@@ -25,6 +26,12 @@ RUNNERS_MAX = 8
 """Maximum number of runners for one attempt. A node may retry, but not in a tight loop."""
 CANCELLED_S_MAX = TIMEOUT_S
 CLOCK_ERROR_S = 1e-6
+
+
+@functools.lru_cache(16)
+def _decode_journal(data: bytes) -> JournalContent:
+    """Decode a journal of promises. The periodic checks read each journal several times before it changes."""
+    return decode_journal(data)
 
 
 class JobOracles(LeadershipOracles):
@@ -198,7 +205,7 @@ class JobOracles(LeadershipOracles):
         """Return True if the node has promised for the job since its last boot, and the promise is in force."""
         machine = self._machines[name]
         try:
-            journal = decode_journal(machine.disk.promises.read_bytes())
+            journal = _decode_journal(machine.disk.promises.read_bytes())
         except FileNotFoundError:
             return False
         promise = journal.promises.get(job) if journal.boot == machine.boot else None
@@ -207,7 +214,7 @@ class JobOracles(LeadershipOracles):
     def _has_promised(self, name: str, driver: Driver) -> bool:
         machine = self._machines[name]
         try:
-            journal = decode_journal(machine.disk.promises.read_bytes())
+            journal = _decode_journal(machine.disk.promises.read_bytes())
         except FileNotFoundError:
             return False
         promise = journal.promises.get(driver.job)

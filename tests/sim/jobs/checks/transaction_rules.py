@@ -23,6 +23,7 @@ WALL_CLOCK_SKEW_S_MAX = 1.1
 """Maximum difference between the wall clocks of two machines."""
 CLOCK_ERROR_S = 1e-6
 EVENTS_MAX = 20
+_NODES_PREFIX = f"{PATHS.nodes}/"
 
 ReportViolation = Callable[[str], None]
 
@@ -53,7 +54,7 @@ class TransactionRules:
 
     def _record_registrations(self, _: int, __: int, ___: str, operations: Sequence[Operation], ____: object) -> None:
         for operation in operations:
-            if isinstance(operation, Create) and operation.path.startswith(f"{PATHS.nodes}/"):
+            if isinstance(operation, Create) and operation.path.startswith(_NODES_PREFIX):
                 self._registered_s[operation.path.rpartition("/")[2]] = self._world.now_s
 
     def _record_session_end(self, _: int, __: int, ___: str, paths: Sequence[str], ____: str) -> None:
