@@ -84,6 +84,7 @@ format: $(SET_UP) ## format the code and apply automatic lint fixes
 	@$(BIN)/ruff check --fix .
 
 bench: java maven $(SET_UP) ## run the benchmarks
+	@$(BIN)/python -m tests.sim.throughput
 	@$(BIN)/python -m bench
 
 bench-explain: java $(SET_UP) ## compare the speed of explain with lnav, Drain3 and grep: 15 minutes

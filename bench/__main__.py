@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -20,15 +19,7 @@ from bench import (
     verification,
 )
 
-
-def measure_simulation() -> None:
-    """Run the simulator in its own process; it prints its own figures."""
-    sys.stdout.flush()
-    subprocess.run([sys.executable, "-m", "tests.sim.throughput"], check=True)
-
-
 BENCHMARKS: dict[str, Callable[[], object]] = {
-    "simulation": measure_simulation,
     "failover": failover.main,
     "jobs": jobs.main,
     "scale": scale.main,

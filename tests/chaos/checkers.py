@@ -115,7 +115,7 @@ def check_promised_drivers_stay(history: History) -> Iterator[Violation]:
 
 
 def check_jobs_of_lost_nodes_move(history: History) -> Iterator[Violation]:
-    """The jobs of a node that is lost for good run elsewhere in time, while the fault lasts.
+    """The jobs of a node that is lost permanently run elsewhere in time, while the fault lasts.
 
     Any later attempt runs elsewhere: a lost node gets no orders.
     """

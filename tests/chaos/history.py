@@ -75,7 +75,7 @@ class FaultRecord:
     problem: str = ""
     """Last reason for which the cluster was not healthy."""
     must_move: tuple[str, ...] = ()
-    """Steady jobs of a node that is lost for good: each starts elsewhere within `move_bound_s`, while the fault lasts."""
+    """Steady jobs of a node that is lost permanently: each starts elsewhere within `move_bound_s`, while the fault lasts."""
     move_bound_s: float = 0.0
 
 

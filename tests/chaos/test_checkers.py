@@ -104,9 +104,9 @@ def test_cancel_with_an_unknown_outcome_promises_nothing() -> None:
 
 
 def test_driver_that_lives_after_the_user_saw_the_end_is_a_violation() -> None:
-    told = replace(EMPTY, operations=(operation("ended", 10),), processes=(process(1, 0, 10.2),))
-    assert broken_rules(told) == {"cancelled jobs stay dead"}
-    assert check_history(replace(told, processes=(process(1, 0, 9.9),))) == []
+    reported = replace(EMPTY, operations=(operation("ended", 10),), processes=(process(1, 0, 10.2),))
+    assert broken_rules(reported) == {"cancelled jobs stay dead"}
+    assert check_history(replace(reported, processes=(process(1, 0, 9.9),))) == []
 
 
 def test_heartbeat_after_the_user_saw_the_end_is_a_violation() -> None:

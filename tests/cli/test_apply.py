@@ -142,8 +142,8 @@ def test_ended_jobs_are_ignored(cluster: PreparedCluster, files: Path) -> None:
 )
 def test_one_invalid_file_prevents_all_changes(cluster: PreparedCluster, files: Path, content: str, sentence: str) -> None:
     (files / "zzz.toml").write_text(content)
-    said = error_message(run_command(cluster, "apply", str(files), "--yes"))
-    assert sentence in said and "zzz.toml" in said
+    printed_text = error_message(run_command(cluster, "apply", str(files), "--yes"))
+    assert sentence in printed_text and "zzz.toml" in printed_text
     assert live(cluster) == {}
 
 

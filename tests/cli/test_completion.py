@@ -28,9 +28,9 @@ def program(tmp_path: Path) -> Path:
 def complete_line(program: Path, line: str, **environment: str) -> list[str]:
     """Return the completions that bash offers for the last word."""
     words = line.split(" ")
-    asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
+    variables = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
     answer = subprocess.run(
-        [str(program)], env={**os.environ, **asked}, capture_output=True, text=True, timeout=60, check=False
+        [str(program)], env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False
     )
     assert answer.stderr == ""
     return [offer.partition(",")[2] for offer in answer.stdout.split()]
@@ -57,10 +57,10 @@ def test_commands_and_options_are_completed(program: Path) -> None:
 def test_jobs_are_completed_by_name(program: Path, cluster: PreparedCluster) -> None:
     for name in ("words", "wares", "clicks"):
         cluster.submit(f"j-{name}", name=name)
-    said = f"--connect {cluster.connect}"
-    assert complete_line(program, f"holdfast show {said} w") == ["wares", "words"]
+    printed_text = f"--connect {cluster.connect}"
+    assert complete_line(program, f"holdfast show {printed_text} w") == ["wares", "words"]
     assert complete_line(program, "holdfast stop ", HOLDFAST_CONNECT=cluster.connect) == ["clicks", "wares", "words"]
-    assert complete_line(program, f"holdfast quarantine show {said} c") == ["clicks"]
+    assert complete_line(program, f"holdfast quarantine show {printed_text} c") == ["clicks"]
 
 
 @pytest.mark.slow

@@ -44,8 +44,8 @@ def parked_job(cluster: PreparedCluster) -> PreparedCluster:
 
 
 def test_stop_prints_node_and_effect(running: PreparedCluster) -> None:
-    said = run_ok(running, "stop", "words")
-    assert said.startswith(
+    printed_text = run_ok(running, "stop", "words")
+    assert printed_text.startswith(
         "words (j1) is running on n1 and stops after its current batch; 'holdfast resume words' continues it"
     )
     assert word(running) == (Desired.STOP, False, 1)
@@ -115,8 +115,8 @@ def test_json_with_failed_wait_prints_the_job(running: PreparedCluster) -> None:
 def test_control_of_ended_job_is_refused(cluster: PreparedCluster, command: str, phase: Phase) -> None:
     cluster.submit("j1", name="words")
     cluster.write_state("j1", phase, "that is why", attempt=1)
-    said = error_message(run_command(cluster, command, "words"))
-    assert f"has already ended: {phase} " in said and said.endswith("that is why")
+    printed_text = error_message(run_command(cluster, command, "words"))
+    assert f"has already ended: {phase} " in printed_text and printed_text.endswith("that is why")
     assert word(cluster) == (Desired.RUN, False, 0)
 
 
@@ -209,8 +209,8 @@ def test_trusted_checkpoint_is_recorded_and_shown(parked_job: PreparedCluster) -
     outcome = Outcome(Ending.CHECKPOINT_DAMAGED, "commits/2 ends after its version", ("a1",))
     report = Report(Attempt(1), NodeId("n1"), 1000.0, outcome=outcome, dead=True)
     parked_job.put(parked_job.paths.job(JobId("j1"), "report"), encode(report))
-    said = run_ok(parked_job, "resume", "words", "--trust-checkpoint", "--reason", "the backup cut it off")
-    assert "is parked_job because of 1 finding, which you trust, and starts again" in said
+    printed_text = run_ok(parked_job, "resume", "words", "--trust-checkpoint", "--reason", "the backup cut it off")
+    assert "is parked_job because of 1 finding, which you trust, and starts again" in printed_text
     assert word(parked_job) == (Desired.RUN, False, 1)
     assert "1 finding of the checkpoint, by " in run_ok(parked_job, "show", "words")
     assert run_json(parked_job, "show", "words")["checkpoint_trust"]["reason"] == "the backup cut it off"

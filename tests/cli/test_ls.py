@@ -216,9 +216,9 @@ def test_control_characters_are_escaped(cluster: PreparedCluster) -> None:
     cluster.submit("j1", arguments=("\x1b[2J", "\u202e", "[bold]"))
     cluster.write_state("j1", Phase.PENDING, "red \x1b[31m alert\nand [/] more \u202e\x07", attempt=1)
     for command in (["ls"], ["show", "j1"], ["events"], ["stop", "j1"]):
-        said = run_ok(cluster, *command)
-        assert "\x1b" not in said and "\u202e" not in said and "\x07" not in said
-        assert r"red \x1b[31m alert and [/] more \u202e\x07" in said
+        printed_text = run_ok(cluster, *command)
+        assert "\x1b" not in printed_text and "\u202e" not in printed_text and "\x07" not in printed_text
+        assert r"red \x1b[31m alert and [/] more \u202e\x07" in printed_text
 
 
 def test_times_outside_the_calendar_are_accepted(cluster: PreparedCluster) -> None:

@@ -61,9 +61,9 @@ def place(cluster: PreparedCluster) -> Path:
 
 
 def test_show_prints_offset_table_and_choices(cluster: PreparedCluster, place: Path) -> None:
-    said = run_ok(cluster, "show", "words")
+    printed_text = run_ok(cluster, "show", "words")
     for words in ("deleted by retention", "skips 17", "23", "73", "--offsets keep|earliest|latest|FILE"):
-        assert words in said
+        assert words in printed_text
     (source,) = run_json(cluster, "show", "words")["kafka"]["sources"]
     first = source["findings"][0]
     assert (first["topic"], first["partition"], first["saved"], first["earliest"], first["latest"]) == ("orders", 0, 50, 73, 90)
@@ -76,15 +76,17 @@ def test_numbers_are_never_cut_on_narrow_terminals(columns: int) -> None:
     screen = Console(width=columns, file=io.StringIO())
     print_lost(screen, SimpleNamespace(id="j1"), ParkFindings(1.0, (SourceFindings("/c", 0, (large,)),)), 100.0)  # type: ignore[arg-type]  # only the id is used
     assert isinstance(screen.file, io.StringIO)
-    said = " ".join(screen.file.getvalue().split())
+    printed_text = " ".join(screen.file.getvalue().split())
     for number in ("1742050", "1742073", "1742090", "23", "skips 17", "out of range"):
-        assert number in said
+        assert number in printed_text
 
 
 def test_choice_is_recorded_after_a_savepoint(cluster: PreparedCluster, place: Path) -> None:
     before = {path: path.read_bytes() for path in place.glob("*/*") if "_holdfast" not in str(path)}
-    said = run_ok(cluster, "resume", "words", "--offsets", "earliest")
-    assert "chose 'earliest' for orders-0 (50 → 73)" in said and "starts as soon as a node has free slots" in said
+    printed_text = run_ok(cluster, "resume", "words", "--offsets", "earliest")
+    assert (
+        "chose 'earliest' for orders-0 (50 → 73)" in printed_text and "starts as soon as a node has free slots" in printed_text
+    )
     choice = decode_choice(Claims(str(place)).read_metadata(KAFKA_CHOICE_FILE))
     assert choice is not None
     (each,) = choice.sources[0].partitions
@@ -124,4 +126,4 @@ def test_invalid_choice_is_refused_and_changes_nothing(cluster: PreparedCluster,
     cluster.submit("j3", name="running")
     assert "is not parked" in error_message(run_command(cluster, "resume", "running", "--offsets", "keep"))
     assert Claims(str(place)).read_metadata(KAFKA_CHOICE_FILE) is None
-    assert word(cluster)[2] == 0, "nobody has said anything"
+    assert word(cluster)[2] == 0, "nobody has printed_text anything"

@@ -58,9 +58,9 @@ def test_empty_quarantine_is_reported(cluster: PreparedCluster) -> None:
 
 
 def test_show_escapes_the_original_bytes(aside: PreparedCluster) -> None:
-    said = run_ok(aside, "quarantine", "show", "words")
-    assert REASON in said and "\x1b" not in said
-    assert aside.paths.job(JobId("j1"), "report") in said
+    printed_text = run_ok(aside, "quarantine", "show", "words")
+    assert REASON in printed_text and "\x1b" not in printed_text
+    assert aside.paths.job(JobId("j1"), "report") in printed_text
     assert run_ok(aside, "quarantine", "show", "j1", "--original") == "\x00\x1b[2J!"
     assert "is not in quarantine" in error_message(run_command(aside, "quarantine", "show", "other"))
 
@@ -84,8 +84,8 @@ def test_release_writes_desired_state_again(aside: PreparedCluster) -> None:
 def test_unreadable_job_is_not_released(aside: PreparedCluster, part: str, data: bytes) -> None:
     path = aside.paths.job(JobId("j1"), part)
     aside.put(path, data)
-    said = error_message(run_command(aside, "quarantine", "release", "j1"))
-    assert path in said
+    printed_text = error_message(run_command(aside, "quarantine", "release", "j1"))
+    assert path in printed_text
     assert is_aside(aside)
     assert aside.get(path) == data
 
@@ -187,9 +187,9 @@ def test_discard_on_a_terminal_asks_first(aside: PreparedCluster, typed: str, le
     with subprocess.Popen(command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         os.close(slave)
         os.write(master, typed.encode())
-        said, _ = process.communicate(timeout=60)
+        printed_text, _ = process.communicate(timeout=60)
     os.close(master)
-    assert "delete its records for good?" in said
+    assert "delete its records permanently?" in printed_text
     assert is_aside(aside) is left
     assert process.returncode == (130 if left else 0)
 

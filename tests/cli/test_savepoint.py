@@ -38,9 +38,9 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_savepoint_is_made_listed_restored_and_removed(stopped_job: PreparedCluster, script: Path) -> None:
-    said = run_ok(stopped_job, "savepoint", "words")
-    id = said.partition(":")[0]
-    assert "query-1 up to batch 2; 7 files" in said and "the job was not running" in said
+    printed_text = run_ok(stopped_job, "savepoint", "words")
+    id = printed_text.partition(":")[0]
+    assert "query-1 up to batch 2; 7 files" in printed_text and "the job was not running" in printed_text
     assert id in run_ok(stopped_job, "savepoint", "ls")
     listed = json.loads(run_ok(stopped_job, "savepoint", "ls", "words", "--json"))
     assert [(each["id"], each["batches"]) for each in listed] == [(id, {"query-1/": 2})]

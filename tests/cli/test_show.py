@@ -29,8 +29,8 @@ def test_job_is_found_by_id_name_and_id_prefix(cluster: PreparedCluster) -> None
 def test_ambiguous_id_prefix_is_refused_with_candidates(cluster: PreparedCluster) -> None:
     cluster.submit("j0123456789ab", name="words")
     cluster.submit("j0123956789ab", name="clicks")
-    said = error_message(run_command(cluster, "show", "j0123"))
-    assert "j0123456789ab" in said and "j0123956789ab" in said
+    printed_text = error_message(run_command(cluster, "show", "j0123"))
+    assert "j0123456789ab" in printed_text and "j0123956789ab" in printed_text
     assert "'j01' is ambiguous: it matches 2 jobs (j0123456789ab, j0123956789ab)" in error_message(
         run_command(cluster, "cancel", "j01")
     )
@@ -161,10 +161,10 @@ def test_first_line_says_how_a_job_ended(cluster: PreparedCluster) -> None:
 
 def test_ended_job_shows_neither_desired_state_nor_expectations(cluster: PreparedCluster) -> None:
     cluster.submit("j1", name="words")
-    assert "  wanted     run\n" in run_ok(cluster, "show", "words")
+    assert "  desired    run\n" in run_ok(cluster, "show", "words")
     cluster.write_state("j1", Phase.FINISHED, "it came to its end", attempt=1)
     shown = run_ok(cluster, "show", "words")
-    assert "wanted" not in shown and "yet" not in shown
+    assert "desired" not in shown and "yet" not in shown
     assert "the job has written no checkpoint" in shown
 
 
@@ -188,9 +188,9 @@ def test_missing_node_is_remarked(cluster: PreparedCluster) -> None:
 def test_json_contains_spec_and_events(cluster: PreparedCluster) -> None:
     cluster.submit("j1", arguments=("--in", "a b", "ü"))
     cluster.write_state("j1", Phase.PENDING, "no room")
-    told = run_json(cluster, "show", "j1")
-    assert told["spec"]["arguments"] == ["--in", "a b", "ü"]
-    assert told["events"][0]["phase"] == "PENDING"
+    reported = run_json(cluster, "show", "j1")
+    assert reported["spec"]["arguments"] == ["--in", "a b", "ü"]
+    assert reported["events"][0]["phase"] == "PENDING"
     assert "words.py --in 'a b' 'ü'" in run_ok(cluster, "show", "j1")
 
 
@@ -198,9 +198,9 @@ def test_events_of_all_jobs_are_merged_by_time_and_limited_to_the_last(cluster: 
     for id in ("j3", "j1", "j2"):
         cluster.submit(id)
         cluster.write_state(id, Phase.PENDING, f"about {id}")
-    told = json.loads(run_ok(cluster, "events", "--json"))
-    assert [event["job"] for event in told] == ["j3", "j1", "j2"]
-    assert list(told[0]) == ["time", "job", "name", "number", "phase", "reason", "attempt", "node", "epoch"]
+    reported = json.loads(run_ok(cluster, "events", "--json"))
+    assert [event["job"] for event in reported] == ["j3", "j1", "j2"]
+    assert list(reported[0]) == ["time", "job", "name", "number", "phase", "reason", "attempt", "node", "epoch"]
     assert [event["job"] for event in run_json(cluster, "events", "--limit", "1")] == ["j2"]
     assert [event["job"] for event in run_json(cluster, "events", "j1")] == ["j1"]
     assert "about j3" in run_ok(cluster, "events")

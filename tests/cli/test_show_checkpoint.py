@@ -26,10 +26,10 @@ def test_position_and_state_of_each_query_are_shown(cluster: PreparedCluster) ->
     write_files(with_state(checkpoint_files(1234), 1234), root_of(cluster, "j1") / "words")
     line = line_of(cluster, "words: batch 1,233 committed, batch 1,234 planned, written ")
     assert line.endswith("state 0: 2.5 kB in 2 partitions, versions 1–1234")
-    told = run_json(cluster, "show", "j1")["checkpoint"]
-    assert list(told) == ["location", "problem", "queries"]
-    assert (told["location"], told["problem"]) == (str(root_of(cluster, "j1")), None)
-    (query,) = told["queries"]
+    reported = run_json(cluster, "show", "j1")["checkpoint"]
+    assert list(reported) == ["location", "problem", "queries"]
+    assert (reported["location"], reported["problem"]) == (str(root_of(cluster, "j1")), None)
+    (query,) = reported["queries"]
     assert (query["planned"], query["committed"], query["findings"]) == (1234, 1233, [])
     assert query["batches"][-1]["offsets"] == ['{"logOffset": 1234}']
     assert query["batches"][-1]["committed_at"] is None and query["batches"][-2]["committed_at"].endswith("Z")

@@ -96,8 +96,8 @@ def test_schedule_options_reach_the_spec(cluster: PreparedCluster, script: Path)
 
 def test_schedule_is_refused_while_a_node_of_an_earlier_release_is_registered(cluster: PreparedCluster, script: Path) -> None:
     cluster.add_node("n1")
-    said = error_message(run_command(cluster, "submit", str(script), "--every", "10m"))
-    assert "node n1, or a runner on it, has a release of Holdfast without schedules" in said
+    printed_text = error_message(run_command(cluster, "submit", str(script), "--every", "10m"))
+    assert "node n1, or a runner on it, has a release of Holdfast without schedules" in printed_text
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_invalid_request_is_refused_before_anything_is_sent(
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large.py").open("wb") as file:
         file.truncate(100_000_000)
-    said = [argument.format(dir=tmp_path, script=script) for argument in arguments]
-    assert says in error_message(run_command(cluster, "submit", *said))
+    printed_text = [argument.format(dir=tmp_path, script=script) for argument in arguments]
+    assert says in error_message(run_command(cluster, "submit", *printed_text))
     assert jobs(cluster) == []
 
 
@@ -185,17 +185,21 @@ def test_arguments_that_are_not_text_are_refused(cluster: PreparedCluster, scrip
 
 
 def test_too_large_spec_is_refused(cluster: PreparedCluster, script: Path) -> None:
-    said = error_message(run_command(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(10))))
-    assert "900,000 are allowed" in said
+    printed_text = error_message(run_command(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(10))))
+    assert "900,000 are allowed" in printed_text
     done = run_command(cluster, "submit", str(script), "--", *("x" * 100_000 for _ in range(8)))
     assert done.returncode == 0, done.stderr
 
 
 def test_taken_name_is_refused_with_its_owner(cluster: PreparedCluster, script: Path) -> None:
     first = run_json(cluster, "submit", str(script))
-    said = error_message(run_command(cluster, "submit", str(script)))
-    assert f"'words' belongs to job {first['id']}" in said
-    assert "'holdfast upgrade words SCRIPT'" in said and "'holdfast cancel words'" in said and "stop" not in said
+    printed_text = error_message(run_command(cluster, "submit", str(script)))
+    assert f"'words' belongs to job {first['id']}" in printed_text
+    assert (
+        "'holdfast upgrade words SCRIPT'" in printed_text
+        and "'holdfast cancel words'" in printed_text
+        and "stop" not in printed_text
+    )
     assert jobs(cluster) == [first["id"]]
 
 

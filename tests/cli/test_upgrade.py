@@ -46,8 +46,8 @@ def version(cluster: PreparedCluster, number: int) -> Spec:
 
 
 def test_omitted_options_keep_their_values(running: PreparedCluster, script: Path) -> None:
-    said = run_ok(running, "upgrade", "words", str(script))
-    assert "words (j1) is running on n1 and stops after its current batch; then version 2 continues from there" in said
+    printed_text = run_ok(running, "upgrade", "words", str(script))
+    assert "words (j1) is running on n1 and stops after its current batch; then version 2 continues from there" in printed_text
     assert desired_record(running) == DesiredRecord(Desired.RUN, version=2)
     first, second = version(running, 1), version(running, 2)
     assert (running.storage / "blobs" / second.blob).read_bytes() == script.read_bytes()
@@ -95,8 +95,10 @@ def test_stopped_job_uses_the_new_version_when_resumed(running: PreparedCluster,
 def test_show_lists_versions_and_their_submitters(running: PreparedCluster, script: Path) -> None:
     run_ok(running, "upgrade", "words", str(script))
     running.write_state("j1", Phase.RUNNING, "attempt 3 runs on n1", attempt=3, node="n1", versions=Versions(2, fallback=1))
-    said = run_ok(running, "show", "words")
-    assert "version 2" in said and "until its first batch; if it fails, version 1 is started again" in " ".join(said.split())
+    printed_text = run_ok(running, "show", "words")
+    assert "version 2" in printed_text and "until its first batch; if it fails, version 1 is started again" in " ".join(
+        printed_text.split()
+    )
     versions = json.loads(run_ok(running, "show", "words", "--json"))["versions"]
     assert [each["version"] for each in versions] == [1, 2]
     assert "@" in versions[1]["by"] and versions[1]["spec"]["script"] == "better.py"

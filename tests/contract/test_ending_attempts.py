@@ -151,7 +151,7 @@ def test_node_ends_attempts_although_the_processes_of_another_one_cannot_be_look
 ) -> None:
     """The job of the damaged attempt comes first in the order of the jobs."""
 
-    async def scene(cluster: Cluster) -> None:
+    async def scene(cluster: ContractCluster) -> None:
         await lose_lease(cluster)
         damaged = AttemptId(JobId("a"), Attempt(1), "damaged")
         attempts = RecordedAttempts(FIRST, damaged)
@@ -167,7 +167,7 @@ def test_node_ends_attempts_although_the_processes_of_another_one_cannot_be_look
     run_scene(backend, scene, ends_attempts=True)
 
 
-async def order_newer_attempt(cluster: Cluster, job: JobId) -> None:
+async def order_newer_attempt(cluster: ContractCluster, job: JobId) -> None:
     """Order attempt 2 of a job whose attempt 1 this node still has."""
     state = replace(await cluster.state(), phase=Phase.STARTING, attempt=Attempt(2), node=N1)
     await cluster.client.commit(

@@ -83,11 +83,22 @@ def test_contributing_lists_exactly_the_test_folders_in_order() -> None:
     assert documented_folders("| folder | content |") == sorted(folders_of_tests())
 
 
+def test_each_package_has_a_docstring() -> None:
+    assert [
+        package for package in sorted(packages_in_tree()) if not read(ROOT / package / "__init__.py").startswith('"""')
+    ] == []
+
+
 def test_no_package_has_more_modules_than_contributing_allows() -> None:
     (limit,) = re.findall(r"A package of `src/` has at most (\d+) modules", read(ROOT / "CONTRIBUTING.md"))
     for package in {file.parent for file in PACKAGES.rglob("*.py")}:
         modules = [file.stem for file in package.glob("*.py") if file.stem not in ("__init__", "__main__")]
         assert len(modules) <= int(limit), f"{package.relative_to(ROOT)} has {len(modules)} modules"
+
+
+def test_benchmarks_use_only_the_harness_of_the_tests() -> None:
+    for file in sorted((ROOT / "bench").rglob("*.py")):
+        assert not re.search(r"\btests\.(?!harness\b)", read(file)), file.relative_to(ROOT)
 
 
 def test_architecture_names_only_modules_that_exist() -> None:

@@ -42,7 +42,7 @@ def test_new_leader_reports_the_end_of_the_known_epoch(kraft: Brokers) -> None:
 
 
 def test_librdkafka_reports_the_end_of_the_epoch_in_the_expected_error_text(kraft: Brokers) -> None:
-    """librdkafka has no other interface for it. If this test fails, adapt the pattern in `broker.py` to the new text."""
+    """librdkafka has no other interface for it. If this test fails, adapt the pattern in `kafka.broker` to the new text."""
     topic = Topic(kraft)
     topic.create([1])
     topic.write(9)

@@ -438,9 +438,9 @@ def test_command_is_not_repeated_after_it_was_executed(snapshot: Snapshot) -> No
             jobs[command.job] = replace(jobs[command.job], state=command.state)
     quarantined = snapshot.quarantined | {command.job for command in commands if isinstance(command, Quarantine)}
     next_plan = plan(replace(snapshot, jobs=jobs, quarantined=quarantined, orders=orders), NOW)
-    asked = {command.job for command in commands if isinstance(command, EndAttempt) if command.job in orders[command.node]}
+    variables = {command.job for command in commands if isinstance(command, EndAttempt) if command.job in orders[command.node]}
     assert not [command for command in next_plan if command in commands]
-    assert not [command for command in next_plan if isinstance(command, EndAttempt) and command.job in asked]
+    assert not [command for command in next_plan if isinstance(command, EndAttempt) and command.job in variables]
 
 
 @given(snapshots())

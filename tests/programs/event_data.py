@@ -36,7 +36,7 @@ def timed_words(phase: int) -> Phase:
 
 
 def user_events(phase: int) -> Phase:
-    """Return events of users who pause again and again for longer than the gap of a session."""
+    """Return events of users who pause repeatedly for longer than the gap of a session."""
     draw = random.Random(f"users {phase}")
     files = []
     last = dict.fromkeys(USERS, 0)

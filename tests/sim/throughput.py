@@ -1,4 +1,4 @@
-"""Measure how many simulated schedules run per minute: `python -m tests.sim.throughput`."""
+"""Measure how many simulated schedules run per minute: `python -m tests.sim.throughput`, the first part of `make bench`."""
 
 import time
 
@@ -10,6 +10,7 @@ TARGET_PER_MINUTE = 1000
 
 
 def main() -> None:
+    print("simulation")
     run_schedules(range(50))  # warm-up: imports everything in the worker processes
     started = time.perf_counter()
     results = run_schedules(range(SCHEDULES))

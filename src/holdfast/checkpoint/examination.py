@@ -101,7 +101,7 @@ class _Examination:
             yield self._tree.damage[path]
 
     def _orphaned_checksums(self) -> Iterator[Finding]:
-        """Yield checksum files of future batches. Spark would take them for the files of another driver."""
+        """Yield checksum files of future batches. Spark would treat them as files of another driver."""
         sources = [
             f"{SOURCES}/{name}"
             for name in self._tree.subfolders(SOURCES)

@@ -10,7 +10,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "stop": ("job_control", "Stop a job after its current batch; 'resume' continues it."),
         "resume": ("job_control", "Start a stopped or parked job again from its last committed batch."),
         "restart": ("job_control", "Stop the running attempt after its current batch, and start another."),
-        "cancel": ("job_control", "End a job for good: kill its driver at once and free its name."),
+        "cancel": ("job_control", "End a job permanently: kill its driver at once and free its name."),
         "upgrade": ("upgrade", "Replace a job's program; the new one continues from the same checkpoint."),
         "apply": ("apply", "Make the cluster's jobs equal to a directory of job files."),
         "savepoint": ("savepoint", "Copy a job's checkpoint: 'savepoint JOB'."),

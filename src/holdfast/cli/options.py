@@ -87,7 +87,7 @@ def schedule_options(command: Any) -> Any:
         click.option(
             "--cron", metavar="FIELDS", help="Run the job by a cron expression with five fields, such as '*/5 * * * *'."
         ),
-        click.option("--every", metavar="DURATION", help="Run the job again and again at this interval, such as 10m."),
+        click.option("--every", metavar="DURATION", help="Run the job repeatedly, at this interval, such as 10m."),
     ):
         command = option(command)
     return command

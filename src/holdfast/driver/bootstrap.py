@@ -219,7 +219,7 @@ def _compile_script(script: str) -> CodeType:
 
 
 def _main_module(script: str) -> ModuleType:
-    """Create the `__main__` module and install it for good.
+    """Create the `__main__` module and install it permanently.
 
     Pickling by name and multiprocessing look it up, even after the last line of the script.
     """

@@ -1,4 +1,4 @@
-"""Readiness of a driver: tells the runner once that the job has started, so that its phase becomes RUNNING.
+"""Readiness of a driver: announces once to the runner that the job has started, so that its phase becomes RUNNING.
 
 A job has started when its driver has a SparkContext, a Connect session or a query. A script that does not use Spark has none
 of them, so a time limit applies too. The limit is short if nothing suggests that the script uses Spark.

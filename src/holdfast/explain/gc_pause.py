@@ -1,4 +1,4 @@
-"""Pause the cyclic garbage collector: scanned events never form cycles, and examining them again and again takes time."""
+"""Pause the cyclic garbage collector: scanned events never form cycles, and examining them repeatedly takes time."""
 
 import functools
 import gc

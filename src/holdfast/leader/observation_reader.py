@@ -26,7 +26,7 @@ class ObservationReader:
     async def read(self, jobs: Sequence[JobId], was_running: Callable[[JobId], bool]) -> list[JobObservation]:
         """Return an observation of each job that exists. Raise the errors of a Client.
 
-        `was_running` tells whether the previous observation, if there is one, was of a running job.
+        `was_running` returns True if the previous observation was of a running job, or if there is none.
         """
         live, others, ended = await self._read_states(jobs)
         live, lease_lost = await self._read_live(live, was_running)

@@ -213,13 +213,13 @@ class Runner:
         path = self._paths.job(self._assignment.job, "desired")
         try:
             znode = await self._session.client.get(path, watch=True)
-            wanted = decode(DesiredRecord, znode.data, where=path)
+            record = decode(DesiredRecord, znode.data, where=path)
         except (NoNode, MalformedRecord, NewerSchema):
             return  # the leader handles the damage; the running driver is not affected
-        if wanted.desired is Desired.CANCEL:
+        if record.desired is Desired.CANCEL:
             self._kill_driver(Ending.STOPPED, "a user cancelled the job")
-        elif wanted.desired is Desired.STOP or znode.stat.version != taken.desired_version:
-            self._stop.request("stop" if wanted.desired is Desired.STOP else "restart")
+        elif record.desired is Desired.STOP or znode.stat.version != taken.desired_version:
+            self._stop.request("stop" if record.desired is Desired.STOP else "restart")
 
     def _check_first_batch(self, taken: TakenLease) -> None:
         """Record the first batch. Kill a version on trial that has none within its trial period: the leader rolls it back."""

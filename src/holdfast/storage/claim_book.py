@@ -177,7 +177,7 @@ class ClaimBook:
         return False
 
     def _check_owner(self, claim: CheckpointClaim, claims: Collection[object]) -> None:
-        """Raise ForeignCheckpoint if another job owns the checkpoint or if no claim tells its owner."""
+        """Raise ForeignCheckpoint if another job owns the checkpoint or if no claim names its owner."""
         readable = [other for other in claims if isinstance(other, CheckpointClaim)]
         for other in readable:
             if not other.is_same_job(claim):

@@ -34,7 +34,7 @@ class LocationClaimBook(ClaimBook):
 
         `fields` are those of a CheckpointClaim. `ended_owner` is the cluster and the id of a job that has ended: its claims
         do not count. Raises AlreadyClaimed if a later attempt of this job or a concurrent process has claimed the location,
-        and ForeignCheckpoint if no claim tells the owner.
+        and ForeignCheckpoint if no claim names the owner.
         """
         claim = CheckpointClaim(**fields)
         with self._open(True) as folder:

@@ -22,7 +22,7 @@ class LocationOwner:
     file: str
     """Path of the claim, for messages."""
     ended: bool
-    """True if the attempt has an outcome record: its processes are gone. The job may have a next attempt all the same."""
+    """True if the attempt has an outcome record: its processes are gone. The job may still have a next attempt."""
 
 
 class LocationClaims:

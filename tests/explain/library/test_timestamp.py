@@ -6,7 +6,7 @@ from holdfast.explain.library.timestamp import Timestamp, format_timestamp, pars
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "zoned", "dated"),
+    ("text", "printed_text", "zoned", "dated"),
     [
         ("2016-01-19 13:13:09,418", "2016-01-19T13:13:09.418", False, True),
         ("2016-01-19T13:13:09.418999", "2016-01-19T13:13:09.418", False, True),
@@ -24,10 +24,10 @@ from holdfast.explain.library.timestamp import Timestamp, format_timestamp, pars
         ("15:19:57,250", "1970-01-01T15:19:57.250", False, False),
     ],
 )
-def test_a_time_is_read_for_what_it_says_and_no_more(text: str, said: str, zoned: bool, dated: bool) -> None:
+def test_a_time_is_read_for_what_it_says_and_no_more(text: str, printed_text: str, zoned: bool, dated: bool) -> None:
     found = parse_timestamp(text)
     assert found is not None
-    assert (format_timestamp(found.ms), found.zoned, found.dated) == (said, zoned, dated)
+    assert (format_timestamp(found.ms), found.zoned, found.dated) == (printed_text, zoned, dated)
 
 
 @pytest.mark.parametrize("text", ["", "x", "2016-13-01 00:00:00,000", "2016-02-30 00:00:00,000", "99:99:99", "Foo 12 12:00:00"])

@@ -35,7 +35,7 @@ def report(browser: BrowserContext, tmp_path: Path) -> Iterator[OpenPage]:
 def test_page_shows_the_root_diagnosis_first(report: OpenPage) -> None:
     cards = report.page.locator(".card")
     expect(cards).to_have_count(4)
-    expect(cards.nth(0)).to_contain_text("the root")
+    expect(cards.nth(0)).to_contain_text("root cause")
     expect(report.page.locator(".badge")).to_have_count(1)
     expect(report.page.locator("#summary")).to_contain_text("cut off from its leader")
     expect(report.page.locator(".name")).to_have_count(4)

@@ -44,9 +44,9 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> ArchiveDirectory:
     """Archive directory with a space in its path, built at normal priority because other tests use the CPU."""
     directory = tmp_path_factory.mktemp("the archives")
     process = archiving(directory, "--at-once")
-    _, said = process.communicate(timeout=MAKE_S)
+    _, printed_text = process.communicate(timeout=MAKE_S)
     log = directory / "making.log"
-    assert process.returncode == 0, said + (log.read_text() if log.exists() else "")
+    assert process.returncode == 0, printed_text + (log.read_text() if log.exists() else "")
     return ArchiveDirectory(directory)
 
 
@@ -81,10 +81,10 @@ def shared(loaded: list[str]) -> int:
 
 
 def test_driver_loads_most_classes_from_the_archive(archives: ArchiveDirectory, tmp_path: Path) -> None:
-    said, loaded = driver(archives, tmp_path)
+    printed_text, loaded = driver(archives, tmp_path)
     # The other classes come from Java's own archive or are generated at run time.
     assert shared(loaded) > len(loaded) * 0.5, f"{shared(loaded)} of {len(loaded)}"
-    assert "cds" not in said.lower() and "archive" not in said.lower(), said
+    assert "cds" not in printed_text.lower() and "archive" not in printed_text.lower(), printed_text
 
 
 def test_driver_with_another_class_path_starts_without_a_message(archives: ArchiveDirectory, tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def test_exit_code_of_the_script_comes_with_its_last_line() -> None:
     assert classify(exit_status(2), record, usage) == (Ending.FAILED, expected)
     assert classify(exit_status(2), record, usage + log_line) == (Ending.FAILED, expected)
     assert classify(exit_status(2), record, log_line) == (Ending.FAILED, "the script ended with exit code 2")
-    told = failed_record("the script ended: no input", exception="SystemExit")
-    assert classify(exit_status(1), told, "no input\n") == (Ending.FAILED, "the script ended: no input")
+    reported = failed_record("the script ended: no input", exception="SystemExit")
+    assert classify(exit_status(1), reported, "no input\n") == (Ending.FAILED, "the script ended: no input")
 
 
 def test_failure_without_a_record_quotes_the_last_exception_in_the_output() -> None:

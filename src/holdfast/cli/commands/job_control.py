@@ -77,7 +77,7 @@ def stop(
 @click.command()
 @_control_options
 def cancel(directory: Path | None, connect: str | None, cluster_name: str | None, job: str, wait: bool, as_json: bool) -> None:
-    """End a job for good: kill its driver at once and free its name. A cancelled job cannot be resumed."""
+    """End a job permanently: kill its driver at once and free its name. A cancelled job cannot be resumed."""
     cluster = connect_cluster(directory, connect, cluster_name)
     _report(cluster, cluster.cancel(job), wait=wait, as_json=as_json)
 

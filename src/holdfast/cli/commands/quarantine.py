@@ -173,8 +173,10 @@ def discard(
     label = f"{_name(quarantined)} ({sanitize(quarantined.id)})"
     if not yes:
         if not is_terminal(sys.stdin):
-            raise Refused(f"discarding {label} deletes its records for good, and there is no terminal to confirm it: use --yes")
+            raise Refused(
+                f"discarding {label} deletes its records permanently, and there is no terminal to confirm it: use --yes"
+            )
         click.echo(f"{label}: {sanitize(quarantined.reason)}")
-        click.confirm("delete its records for good?", abort=True)
+        click.confirm("delete its records permanently?", abort=True)
     cluster.discard(quarantined)
     click.echo(f"{label} is discarded; its checkpoint stays in the storage")

@@ -24,7 +24,7 @@ from holdfast.local.private_files import create_private_directory
 TEND_S = 0.1
 DOWN_S = 60.0
 PROBE_BYTES = 64 * 1024
-"""Size of the file that tells whether the disk is full."""
+"""Size of the file whose write shows whether the disk is full."""
 
 directory_option = click.option(
     "--dir",

@@ -24,11 +24,11 @@ def as_json(status: CheckpointStatus) -> dict[str, Any]:
 
 
 def _query_as_json(location: str, query: Query, known: KnownQueries) -> dict[str, Any]:
-    noted = known.find(location)
+    entry = known.find(location)
     return {
         "location": location,
-        "name": noted.name or None if noted is not None else None,
-        "sink": {"format": noted.format, "path": noted.path or None} if noted is not None and noted.format else None,
+        "name": entry.name or None if entry is not None else None,
+        "sink": {"format": entry.format, "path": entry.path or None} if entry is not None and entry.format else None,
         "id": query.id or None,
         "planned": query.planned,
         "committed": query.committed,

@@ -35,7 +35,7 @@ def print_answer(answer: "Answer", console: Console) -> None:
 def _show_one(answer: "Answer", number: int, one: "Diagnosis", console: Console) -> None:
     from holdfast.explain.library.timestamp import format_timestamp
 
-    root = Text("  the root", style="bold red") if one.root and len(answer.diagnoses) > 1 else Text()
+    root = Text("  root cause", style="bold red") if one.root and len(answer.diagnoses) > 1 else Text()
     console.print(Text.assemble(f"{number}. ", (sanitize(one.title), "bold"), root))
     when = format_timestamp(one.begin_ms).replace("T", " ")
     until = f" to {format_timestamp(one.end_ms).replace('T', ' ')}" if one.end_ms != one.begin_ms else ""

@@ -27,7 +27,7 @@ from holdfast.zk.records.upgrade import SpecVersion
 EVENTS_SHOWN = 10
 OFFSET_SHOWN = 400
 KEY_WIDTH = 11
-NO_PROGRESS_RULE = "fails for good if its script keeps failing before its first batch"
+NO_PROGRESS_RULE = "fails permanently if its script keeps failing before its first batch"
 
 
 def print_details(screen: Console, details: JobDetails, now: float) -> None:
@@ -118,7 +118,7 @@ def _facts(job: StoredJob, now: float) -> list[tuple[str, str]]:
     facts = [
         ("id", job.id),
         ("phase", job.phase or UNKNOWN),
-        *([("wanted", _desired_text(job))] if not job.has_ended else []),
+        *([("desired", _desired_text(job))] if not job.has_ended else []),
         ("submitted", f"{stamp(submitted, now)} ({age(submitted, now)} ago)"),
         *_trust_facts(job, now),
         *_spec_facts(job),
@@ -179,10 +179,10 @@ def _spec_facts(job: StoredJob) -> list[tuple[str, str]]:
 
 def _version_facts(job: StoredJob, versions: Sequence[SpecVersion], now: float) -> list[tuple[str, str]]:
     """Return one line per version, nothing if the job was never upgraded."""
-    stands = job.state.versions if job.state is not None else None
-    marks = {stands.current: "current", stands.rejected: "failed its trial"} if stands is not None else {}
-    if stands is not None and stands.on_trial:
-        marks[stands.current] = f"on trial until its first batch; if it fails, version {stands.fallback} is started again"
+    roles = job.state.versions if job.state is not None else None
+    marks = {roles.current: "current", roles.rejected: "failed its trial"} if roles is not None else {}
+    if roles is not None and roles.on_trial:
+        marks[roles.current] = f"on trial until its first batch; if it fails, version {roles.fallback} is started again"
     facts = []
     for version in versions if len(versions) > 1 else []:
         script = f"{version.spec.script} (sha256 {version.spec.blob[:12]})" if version.spec is not None else "cannot be read"

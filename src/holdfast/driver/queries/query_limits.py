@@ -58,6 +58,6 @@ def describe_limits(
         limits.append(f"a stop waits for the end of a real-time batch of the query {label}: up to {trigger.batch_s:g} s")
     if outlives_driver:
         limits.append(
-            f"the query {label} runs in a Spark Connect server outside of the driver, and goes on there if the driver is killed"
+            f"the query {label} runs in a Spark Connect server outside of the driver and continues if the driver is killed"
         )
     return limits

@@ -139,7 +139,9 @@ def detect_session_expired(timeline: Timeline) -> Iterator[SignatureMatch]:
         owners = {one.value("session"): f" of {one.component}" for one in timeline.all("client-connected")}
         names = sorted({one.value("session") for one in expired if one.value("session")})
         sessions = [session + owners.get(session, "") for session in names]
-        named = f"session {', '.join(sessions[:3])}" + (f" and {len(sessions) - 3} more" if len(sessions) > 3 else "")
+        named = f"session{'s' if len(sessions) > 1 else ''} {', '.join(sessions[:3])}" + (
+            f" and {len(sessions) - 3} more" if len(sessions) > 3 else ""
+        )
         if not sessions:
             named = f"a session of {', '.join(sorted({one.component for one in expired})[:3])}"
         yield SignatureMatch("zk-session-expired", 0.9, tuple(expired), {"sessions": named})

@@ -107,7 +107,7 @@ def compile_shapes(shapes: Sequence[str]) -> HeaderTable:
 
 
 def _group_bytes(shape_steps: list[tuple[ShapeStep, ...]]) -> list[list[int]]:
-    """Return groups of bytes that no step tells apart, in the order of the first byte of each group."""
+    """Return groups of bytes that no step distinguishes, in the order of the first byte of each group."""
     sets = {step.bytes for steps in shape_steps for step in steps}
     groups: dict[tuple[bool, ...], list[int]] = {}
     for byte in range(256):

@@ -48,7 +48,7 @@ def _adopted_orphans() -> Iterator[None]:
 
 
 def _kill_descendants(except_pids: set[int]) -> None:
-    """Terminate descendants until none is left. Processes may start others meanwhile, so list them again and again."""
+    """Terminate descendants until none is left. Processes may start others meanwhile, so list them repeatedly."""
     started_at = time.monotonic()
     terminated: set[int] = set()
     while remaining := {pid for pid in set(_descendants("self")) - except_pids if not _reap(pid)}:

@@ -10,7 +10,7 @@ GAP_MAX_MS = 10_000
 """A longer gap ends a burst."""
 PER_SECOND_MIN = 1.0
 LENGTH_MAX_MS = 300_000
-"""Events that go on for longer are normal operation."""
+"""Longest burst. Events that continue for longer are normal operation."""
 MINUTE_MS = 60_000
 DroppedEvents = Mapping[tuple[int, str, int], int]
 """(file, kind, minute) → events that are only counted."""

@@ -52,7 +52,7 @@ class PromiseJournal:
         await done
 
     async def _commit_waiting(self) -> None:
-        """Commit all waiting records together, again and again until none is left."""
+        """Commit all waiting records together, and repeat that until none is left."""
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:

@@ -23,7 +23,7 @@ class CheckpointDamaged(Refused):
     def __init__(self, message: str, findings: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.findings = findings
-        """Ids of all findings, for an operator who trusts the checkpoint nevertheless."""
+        """Ids of all findings, for an operator who trusts the checkpoint in spite of them."""
 
 
 @dataclass(frozen=True, slots=True)

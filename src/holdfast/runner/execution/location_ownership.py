@@ -1,8 +1,8 @@
 """Ownership of checkpoint locations that a script names: one job at a time may use a location. Blocks.
 
-Another job's claim prevents the use of a location until that job has ended. The state in ZooKeeper tells whether a job of
+Another job's claim prevents the use of a location until that job has ended. The state in ZooKeeper shows whether a job of
 this cluster has ended. For a job of another cluster, and for a job whose records are deleted, the outcome record beside the
-claim tells it.
+claim shows it.
 """
 
 import time

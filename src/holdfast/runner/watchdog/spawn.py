@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.driver_protocol.variables import NONCE
 from holdfast.runner.watchdog.boottime_timer import boottime
@@ -18,11 +17,11 @@ class SpawnRequest:
 
     __slots__ = ("command", "directory", "environment", "nonce")
 
-    def __init__(self, fields: Any) -> None:
+    def __init__(self, fields: object) -> None:
         try:
-            self.command = [str(part) for part in fields["command"]]
-            self.environment = {str(key): str(value) for key, value in fields["environment"].items()}
-            self.directory = str(fields["directory"])
+            self.command = [str(part) for part in fields["command"]]  # type: ignore[index]  # a wrong type raises TypeError
+            self.environment = {str(key): str(value) for key, value in fields["environment"].items()}  # type: ignore[index]  # a wrong type raises TypeError
+            self.directory = str(fields["directory"])  # type: ignore[index]  # a wrong type raises TypeError
             self.nonce = self.environment[NONCE]
         except (LookupError, TypeError, AttributeError) as error:
             raise MalformedMessage from error

@@ -62,9 +62,9 @@ class RemoteFiles:
             except FileNotFoundError:
                 return None
 
-        wanted = list(paths)
+        requested = list(paths)
         with concurrent.futures.ThreadPoolExecutor(READ_THREADS) as pool:
-            contents = dict(zip(wanted, pool.map(read, wanted), strict=True))
+            contents = dict(zip(requested, pool.map(read, requested), strict=True))
         return {path: data for path, data in contents.items() if data is not None and len(data) <= bytes_max}
 
     def read(self, path: str) -> bytes:

@@ -29,7 +29,7 @@ function card(page, one, index, hasOthers) {
   const choose = button('Show in lanes', () => page.choose(index, true), { class: 'choose', 'aria-pressed': 'false' });
   return element('article', { class: one.root && hasOthers ? 'card root' : 'card', id: `diagnosis-${index}` },
     element('div', { class: 'bar' },
-      element('h2', {}, `${index + 1}. ${one.title}`, one.root && hasOthers ? element('span', { class: 'badge' }, 'the root') : null),
+      element('h2', {}, `${index + 1}. ${one.title}`, one.root && hasOthers ? element('span', { class: 'badge' }, 'root cause') : null),
       choose),
     element('p', { class: 'quiet' }, timeRange(one), ' · ', one.components.join(', ')),
     element('p', { class: 'quiet' }, `${one.signature} · `, confidenceMeter(one.confidence)),

@@ -21,7 +21,7 @@ from tests.harness.slow_link import SlowLink
 from tests.harness.waiting import wait_until
 
 MakeFile = Callable[[bytes], Path]
-SRC = Path(__file__).parents[2] / "src"
+SRC = Path(__file__).parents[3] / "src"
 
 
 @pytest.fixture

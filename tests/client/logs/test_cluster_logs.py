@@ -74,8 +74,8 @@ def test_events_and_logs_are_copied_from_zookeeper_and_nodes(cluster: PreparedCl
     assert list(files) == [EVENTS, "job clicks, attempt 2", "job clicks, attempt 1"]
     assert files["job clicks, attempt 1"] == "one\n"
     assert files["job clicks, attempt 2"] == "two\n" * 300_000
-    told = [(one["job"], one["name"], one["number"], one["phase"]) for one in changes(files[EVENTS])]
-    assert told == [("j1", "clicks", 1, "RUNNING"), ("j1", "clicks", 2, "BACKOFF"), ("j1", "clicks", 3, "RUNNING")]
+    reported = [(one["job"], one["name"], one["number"], one["phase"]) for one in changes(files[EVENTS])]
+    assert reported == [("j1", "clicks", 1, "RUNNING"), ("j1", "clicks", 2, "BACKOFF"), ("j1", "clicks", 3, "RUNNING")]
 
 
 def test_missing_nodes_are_asked_once_and_noted(cluster: PreparedCluster, tmp_path: Path) -> None:

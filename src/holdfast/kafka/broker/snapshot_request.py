@@ -1,4 +1,4 @@
-"""Broker queries for the offset check. Blocks; joins no consumer group, commits nothing, keeps no state between snapshots.
+"""Snapshot of topics and partitions, requested from the brokers. Blocks.
 
 Each snapshot uses new clients, because cached metadata misleads a client when brokers fail: an admin client of librdkafka 2.16
 whose controller was killed found no other controller within 30 s, while a new client finds one at once.
