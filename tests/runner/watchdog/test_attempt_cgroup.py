@@ -252,6 +252,19 @@ def test_watchdog_finds_its_cgroup_in_a_cgroup_namespace(tmp_path: Path) -> None
         check_kill_in_cgroup(tmp_path, ("sh", "-c", enter), outer)
 
 
+def test_watchdog_uses_the_writable_one_of_several_mounts(tmp_path: Path) -> None:
+    prepare = "true"
+    if not cgroup_problem():
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        prepare = f"mount --bind {find_own_cgroup()} {copy} && mount -o remount,bind,ro {copy}"
+    watchdog = WatchdogProcess(tmp_path, level=CGROUP, prefix=(*IN_NEW_NAMESPACES, f'{prepare} && exec "$0" "$@"'))
+    try:
+        watchdog.receive_ready()
+    finally:
+        watchdog.kill()
+
+
 def test_mount_point_whose_name_is_no_text_does_not_prevent_the_probe(tmp_path: Path) -> None:
     """The list of mounts contains the name as it is. It may be on a disk of another system."""
     prepare = f'name=$(printf "{tmp_path}/\\377") && mkdir "$name" && mount -t tmpfs none "$name" && exec "$0" "$@"'
