@@ -90,6 +90,46 @@ def test_cgroup_with_the_same_path_but_another_number_is_left_alone(tmp_path: Pa
         assert all(driver.is_working(name) for name in NAMES)
 
 
+def test_process_that_enters_the_cgroup_while_it_is_removed_is_not_overlooked() -> None:
+    """In each round, a child enters the cgroup at a slightly different time. One round in ten failed before."""
+    if cgroup_problem():
+        return
+    with outer_cgroup() as outer:
+        for round in range(100):
+            check_late_entry(outer / str(round), delay_s=round * 2e-6)
+
+
+def check_late_entry(path: Path, *, delay_s: float) -> None:
+    path.mkdir()
+    cgroup = CgroupIdentity(str(path), path.stat().st_ino)
+    reading, writing = os.pipe()
+    with open(path / "cgroup.procs", "wb", buffering=0) as procs:
+        if not (child := os.fork()):
+            enter_cgroup(procs.fileno(), writing, delay_s)
+    try:
+        os.read(reading, 1)
+        assert not (cgroup.kill() and path.exists())
+    finally:
+        os.close(reading)
+        os.close(writing)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        wait_until(cgroup.kill, within_s=30, what="the cgroup is removed")
+
+
+def enter_cgroup(procs: int, ready: int, delay_s: float) -> None:
+    """Run as a child: report, enter the cgroup after the delay, and wait."""
+    try:
+        os.write(ready, b".")
+        enter_at = time.perf_counter() + delay_s
+        while time.perf_counter() < enter_at:
+            pass
+        os.write(procs, b"0")
+        time.sleep(600)
+    finally:
+        os._exit(0)
+
+
 def test_path_that_is_no_cgroup_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file", tmp_path / "missing"):
