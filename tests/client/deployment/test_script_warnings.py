@@ -102,6 +102,10 @@ def test_kafka_options_that_are_not_surely_refused_get_no_warning(chain: str) ->
     assert warnings_of(chain) == []
 
 
+def test_integer_that_python_does_not_convert_to_text_does_not_prevent_the_submission() -> None:
+    assert warnings_of(f'spark.readStream.format("kafka").option("minPartitions", 0x{"f" * 5000}).load()') == []
+
+
 def test_disabled_offset_check_allows_every_kafka_option() -> None:
     script = 'spark.readStream.format("kafka").option("failOnDataLoss", "false").load()'
     assert warnings_of(script, {"holdfast.guards.off": "kafka-offsets"}) == []

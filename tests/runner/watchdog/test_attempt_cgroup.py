@@ -90,6 +90,46 @@ def test_cgroup_with_the_same_path_but_another_number_is_left_alone(tmp_path: Pa
         assert all(driver.is_working(name) for name in NAMES)
 
 
+def test_process_that_enters_the_cgroup_while_it_is_removed_is_not_overlooked() -> None:
+    """In each round, a child enters the cgroup at a slightly different time. One round in ten failed before."""
+    if cgroup_problem():
+        return
+    with outer_cgroup() as outer:
+        for round in range(100):
+            check_late_entry(outer / str(round), delay_s=round * 2e-6)
+
+
+def check_late_entry(path: Path, *, delay_s: float) -> None:
+    path.mkdir()
+    cgroup = CgroupIdentity(str(path), path.stat().st_ino)
+    reading, writing = os.pipe()
+    with open(path / "cgroup.procs", "wb", buffering=0) as procs:
+        if not (child := os.fork()):
+            enter_cgroup(procs.fileno(), writing, delay_s)
+    try:
+        os.read(reading, 1)
+        assert not (cgroup.kill() and path.exists())
+    finally:
+        os.close(reading)
+        os.close(writing)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        wait_until(cgroup.kill, within_s=30, what="the cgroup is removed")
+
+
+def enter_cgroup(procs: int, ready: int, delay_s: float) -> None:
+    """Run as a child: report, enter the cgroup after the delay, and wait."""
+    try:
+        os.write(ready, b".")
+        enter_at = time.perf_counter() + delay_s
+        while time.perf_counter() < enter_at:
+            pass
+        os.write(procs, b"0")
+        time.sleep(600)
+    finally:
+        os._exit(0)
+
+
 def test_path_that_is_no_cgroup_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file", tmp_path / "missing"):
@@ -250,6 +290,19 @@ def test_watchdog_finds_its_cgroup_in_a_cgroup_namespace(tmp_path: Path) -> None
     with outer_cgroup() as outer:
         enter = f'echo 0 > {outer}/cgroup.procs && exec unshare --user --map-root-user --cgroup "$0" "$@"'
         check_kill_in_cgroup(tmp_path, ("sh", "-c", enter), outer)
+
+
+def test_watchdog_uses_the_writable_one_of_several_mounts(tmp_path: Path) -> None:
+    prepare = "true"
+    if not cgroup_problem():
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        prepare = f"mount --bind {find_own_cgroup()} {copy} && mount -o remount,bind,ro {copy}"
+    watchdog = WatchdogProcess(tmp_path, level=CGROUP, prefix=(*IN_NEW_NAMESPACES, f'{prepare} && exec "$0" "$@"'))
+    try:
+        watchdog.receive_ready()
+    finally:
+        watchdog.kill()
 
 
 def test_mount_point_whose_name_is_no_text_does_not_prevent_the_probe(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ _READER_METHODS = frozenset({"format", "option", "options", "schema", "name", "l
 _PARAMETERS = {"format": ("source",), "option": ("key", "value"), "load": ("path", "format", "schema")}
 """Positional parameters of the methods that have some."""
 
+_INTEGER_BITS_MAX = 64
+
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
@@ -153,4 +155,6 @@ def _literal(value: ast.expr) -> str | None:
     """Return a literal as Spark receives it; None for any other expression."""
     if not isinstance(value, ast.Constant) or not isinstance(value.value, str | bool | int):
         return None
+    if isinstance(value.value, int) and value.value.bit_length() > _INTEGER_BITS_MAX:
+        return None  # Python refuses to convert very long ones
     return str(value.value).lower() if isinstance(value.value, bool) else str(value.value)

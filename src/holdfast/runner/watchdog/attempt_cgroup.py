@@ -80,7 +80,7 @@ class AttemptCgroup:
         if not _is_empty(self._path):
             return False
         _remove(self._path)
-        return True
+        return _is_empty(self._path)
 
 
 class CgroupIdentity:
@@ -112,10 +112,10 @@ class CgroupIdentity:
             if not _is_empty(directory):
                 _write(f"{directory}/cgroup.kill", b"1")
                 return False
+            _remove(self.path)
+            return _is_empty(directory)  # a driver that has just entered it prevents the removal
         except OSError:
             return False
-        _remove(self.path)
-        return True
 
 
 def find_problem() -> str:

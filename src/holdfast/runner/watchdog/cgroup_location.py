@@ -13,15 +13,19 @@ _UNKNOWN_LEVELS_MAX = 8
 
 
 def find_own_cgroup() -> str:
-    """Return the directory of this process's own cgroup. Raises OSError if no mounted v2 hierarchy shows it."""
+    """Return the directory of this process's own cgroup, a writable one if several mounts show it.
+
+    Raises OSError if no mounted v2 hierarchy shows it.
+    """
     own = read_own_path(_read_text("/proc/self/cgroup"))
     mounts = list(read_mounts(_read_text("/proc/self/mountinfo")))
     if own is None or not mounts:
         raise OSError(errno.ENOENT, "no cgroup v2 hierarchy is mounted")
-    for root, mount_point in mounts:
-        for directory in _list_candidates(own, root, mount_point):
-            if _contains_this_process(directory):
-                return directory
+    candidates = (directory for root, mount_point in mounts for directory in _list_candidates(own, root, mount_point))
+    visible = list(filter(_contains_this_process, candidates))
+    # Another mount of the same hierarchy may be read-only.
+    if directory := next((each for each in visible if os.access(each, os.W_OK)), None) or next(iter(visible), None):
+        return directory
     raise OSError(errno.ENOENT, f"the cgroup {own} of this process is not visible in {mounts[0][1]}")
 
 
