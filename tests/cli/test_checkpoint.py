@@ -70,13 +70,13 @@ def test_tree_of_checkpoints_is_judged_one_by_one(whole: Path, damaged_checkpoin
     result = run(whole.parent, "--json")
     reports = json.loads(result.stdout)
     assert [(Path(each["location"]).name, each["verdict"]) for each in reports] == [
-        ("damaged_checkpoint", "damaged_checkpoint"),
-        ("unknown_checkpoint", "unknown_checkpoint"),
+        ("damaged", "damaged"),
+        ("unknown", "unknown"),
         ("whole", "whole"),
     ]
     assert result.exit_code == 1
     (finding,) = reports[0]["findings"]
-    assert (finding["file"], finding["kind"], finding["rule"]) == ("commits/2", "damaged_checkpoint", "commit-unreadable")
+    assert (finding["file"], finding["kind"], finding["rule"]) == ("commits/2", "damaged", "commit-unreadable")
     assert finding["spark"] == "CommitLog.readCommitMetadata"
     assert reports[2]["findings"] == [] and reports[2]["planned"] == 3 and reports[2]["spark"]["oldest"] == "2.1"
 
@@ -112,6 +112,6 @@ def test_relative_path_is_accepted(whole: Path, monkeypatch: pytest.MonkeyPatch)
 def test_location_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (report,) = judge_location(str(tmp_path / "file" / "below"))
-    assert (report.verdict, report.query) == ("unknown_checkpoint", None)
+    assert (report.verdict, report.query) == ("unknown", None)
     assert "cannot list" in str(report.findings[0])
     assert run(tmp_path / "file" / "below").exit_code == 3

@@ -210,7 +210,7 @@ def test_trusted_checkpoint_is_recorded_and_shown(parked_job: PreparedCluster) -
     report = Report(Attempt(1), NodeId("n1"), 1000.0, outcome=outcome, dead=True)
     parked_job.put(parked_job.paths.job(JobId("j1"), "report"), encode(report))
     printed_text = run_ok(parked_job, "resume", "words", "--trust-checkpoint", "--reason", "the backup cut it off")
-    assert "is parked_job because of 1 finding, which you trust, and starts again" in printed_text
+    assert "is parked because of 1 finding, which you trust, and starts again" in printed_text
     assert word(parked_job) == (Desired.RUN, False, 1)
     assert "1 finding of the checkpoint, by " in run_ok(parked_job, "show", "words")
     assert run_json(parked_job, "show", "words")["checkpoint_trust"]["reason"] == "the backup cut it off"

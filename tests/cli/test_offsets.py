@@ -126,4 +126,4 @@ def test_invalid_choice_is_refused_and_changes_nothing(cluster: PreparedCluster,
     cluster.submit("j3", name="running")
     assert "is not parked" in error_message(run_command(cluster, "resume", "running", "--offsets", "keep"))
     assert Claims(str(place)).read_metadata(KAFKA_CHOICE_FILE) is None
-    assert word(cluster)[2] == 0, "nobody has printed_text anything"
+    assert word(cluster)[2] == 0, "nobody has said anything"

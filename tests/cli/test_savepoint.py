@@ -25,7 +25,7 @@ def write_checkpoint(cluster: PreparedCluster, job: str, batches: int = 3) -> Pa
 @pytest.fixture
 def stopped_job(cluster: PreparedCluster) -> PreparedCluster:
     cluster.submit("j1", name="words")
-    cluster.write_state("j1", Phase.PARKED, "a user stopped_job the job", attempt=2)
+    cluster.write_state("j1", Phase.PARKED, "a user stopped the job", attempt=2)
     write_checkpoint(cluster, "j1")
     return cluster
 

@@ -37,7 +37,7 @@ def classify(
 
 
 def failed_record(reason: str = "the script failed: ValueError: x (line 3 of a.py)", **more: Any) -> dict[str, Any]:
-    return {"how": "failed_record", "reason": reason, "condition": "", "exception": "ValueError", "started": True, **more}
+    return {"how": "failed", "reason": reason, "condition": "", "exception": "ValueError", "started": True, **more}
 
 
 FINISHED = {"how": "finished", "reason": "the script ended"}
@@ -62,7 +62,7 @@ def test_stop_at_a_batch_boundary_is_stopped_with_or_without_a_request_of_the_ru
     }
     assert classify(exit_status(1), later, stop_requested=True) == (Ending.STOPPED, later["reason"])
     assert classify(kill_status(signal.SIGKILL), STOPPED, stop_requested=True)[0] is Ending.STOPPED, (
-        "kill_status after it wrote the record"
+        "killed after it wrote the record"
     )
 
 
@@ -85,7 +85,7 @@ def test_failure_has_the_reason_of_the_exit_record() -> None:
     )
     assert classify(exit_status(0), failed_record())[0] is Ending.FAILED, "the record counts more than exit code 0"
     assert classify(kill_status(signal.SIGKILL), failed_record())[0] is Ending.FAILED, (
-        "the process hung after the failure and was kill_status"
+        "the process hung after the failure and was killed"
     )
     assert classify(exit_status(1), failed_record(), stop_requested=True)[0] is Ending.FAILED
 
@@ -112,8 +112,8 @@ def test_failure_without_a_record_quotes_the_last_exception_in_the_output() -> N
 
 
 def test_signal_is_named_in_the_reason() -> None:
-    assert classify(kill_status(signal.SIGKILL)) == (Ending.KILLED, "the driver was kill_status by SIGKILL")
-    assert classify(kill_status(70))[1] == "the driver was kill_status by signal 70"
+    assert classify(kill_status(signal.SIGKILL)) == (Ending.KILLED, "the driver was killed by SIGKILL")
+    assert classify(kill_status(70))[1] == "the driver was killed by signal 70"
     interrupted = failed_record("it was interrupted (line 3 of a.py)", exception="KeyboardInterrupt")
     assert classify(exit_status(130), interrupted) == (Ending.KILLED, "it was interrupted (line 3 of a.py) (SIGINT)")
 
@@ -168,21 +168,21 @@ OOM_TAIL = "26/11/15 ERROR x\njava.lang.OutOfMemoryError: Java heap space\nTermi
             None,
             "",
             True,
-            "the kernel kill_status the driver because the machine ran out of memory",
+            "the kernel killed the driver because the machine ran out of memory",
         ),
         (
             exit_status(1),
-            failed_record("its Java process was kill_status", java_status=-9),
+            failed_record("its Java process was killed", java_status=-9),
             "",
             True,
-            "the kernel kill_status the driver",
+            "the kernel killed the driver",
         ),
         (
             exit_status(1),
             failed_record("the script failed: Python worker exited unexpectedly (crashed)"),
             "",
             True,
-            "the kernel kill_status the driver",
+            "the kernel killed the driver",
         ),
     ],
 )
@@ -210,9 +210,7 @@ def test_script_that_cannot_start_is_unstartable() -> None:
     assert classify(exit_status(1), gone)[0] is Ending.UNSTARTABLE
     parsed = failed_record("the script failed: SyntaxError: bad data", exception="SyntaxError", started=True)
     assert classify(exit_status(1), parsed)[0] is Ending.FAILED, "a syntax error in data may not occur again"
-    assert (
-        classify(exit_status(1), {"how": "failed_record", "reason": "x", "exception": "SyntaxError"})[0] is Ending.UNSTARTABLE
-    )
+    assert classify(exit_status(1), {"how": "failed", "reason": "x", "exception": "SyntaxError"})[0] is Ending.UNSTARTABLE
 
 
 def test_checkpoint_conflict_and_data_loss_are_recognised() -> None:
@@ -290,7 +288,7 @@ AM_LOST = "Application application_1_2 failed 2 times due to AM Container for ap
     [
         ("FAILED", AM_LOST, Ending.LOST),
         ("FAILED", "Max number of executor failures (3) reached", Ending.FAILED),
-        ("KILLED", "Application application_1_2 was kill_status by user admin", Ending.FAILED),
+        ("KILLED", "Application application_1_2 was killed by user admin", Ending.FAILED),
         ("FORGOTTEN", "", Ending.LOST),
     ],
 )
@@ -337,7 +335,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 keys = st.sampled_from(["how", "reason", "condition", "exception", "started", "java_status", "x"])
-hows = st.sampled_from(["finished", "stopped", "failed_record", "FAILED", ""])
+hows = st.sampled_from(["finished", "stopped", "failed", "FAILED", ""])
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def finished_job(directory: Path) -> StoredJob:
 
 @pytest.mark.slow
 def test_finished_job_does_not_run_again_if_the_storage_is_mounted_while_its_code_is_fetched(tmp_path: Path) -> None:
-    """The first look for outcomes sees the empty mount point, and the fetch is repeated until the storage is there."""
+    """The first check for outcomes sees the empty mount point, and the fetch is repeated until the storage is there."""
     job = finished_job(tmp_path)
 
     async def test() -> None:
