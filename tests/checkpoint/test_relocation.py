@@ -72,6 +72,13 @@ def test_paths_outside_of_the_old_root_stay(named: str) -> None:
     assert relocate(METADATA, data, "/s/checkpoints/j1", "/s/checkpoints/j2") == data
 
 
+def test_single_schema_file_of_early_formats_is_named_in_the_new_root() -> None:
+    def data(job: str) -> bytes:
+        return f'v2\n{{"stateStoreInfo":[{{"stateSchemaFilePath":"file:/s/{job}/{SCHEMA}"}}]}}'.encode()
+
+    assert relocate(METADATA, data("j1"), "/s/j1", "/s/j2") == data("j2")
+
+
 @pytest.mark.parametrize("named", ["file:/backup/x/", "s3a://old-bucket/checkpoints/j0/query-1/"])
 def test_copied_schema_file_is_named_in_the_new_root_whatever_its_root_was(named: str) -> None:
     data = metadata_file(f"{named}state/0/_stateSchema/default/0_5a92")

@@ -4,6 +4,7 @@ One call lists all files, reads the newest files of each log and the state that 
 formats, and returns the result of `holdfast.checkpoint`. Arguments and results are JSON values (see `dispatch`).
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,7 @@ from holdfast.checkpoint.finding import Finding, doubt
 from holdfast.checkpoint.integrity import check_crc
 from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, parse_logs
 from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
+from holdfast.checkpoint.state import state_check
 from holdfast.checkpoint.state.state_store import find_stores
 from holdfast.checkpoint.verdict import is_temporary
 from holdfast.errors import Refused, Unavailable
@@ -26,6 +28,8 @@ FILES_MAX = 200_000
 LOG_FILES_MAX = 50
 """Newest files read of each log. Spark keeps 100."""
 LOG_BYTES_MAX = 4 << 20
+NAMED_FILES_MAX = 1000
+"""Schema files looked up. Spark allows 128 of an operator."""
 POSITION_LOG_FILES = 3
 ASIDE = "_holdfast/aside"
 
@@ -102,12 +106,22 @@ class CheckpointExaminer:
         tree = self._logs_of_truncated(place) if whole.truncated else whole.subtree(place)
         tree = self._with_logs(tree, query.logs_to_read(tree, LOG_FILES_MAX), place, tolerant=thorough)
         if not tree.truncated:
+            tree = dataclasses.replace(tree, named_files=self._locate(state_check.named_schemas(tree, parse_logs(tree))))
             reader = StateReader(lambda paths, bytes_max: self._read(tree, paths, place, bytes_max), self._files.read_bytes_max)
             tree = reader.add_state(tree, parse_logs(tree), tolerant=thorough, thorough=thorough)
         try:
             return examine(tree, place)
         finally:
             find_stores.cache_clear()  # the cached tree may have 100,000 files
+
+    def _locate(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the places of files by their absolute paths, as far as they are known."""
+        found = {}
+        for path in list(dict.fromkeys(paths))[:NAMED_FILES_MAX]:
+            with contextlib.suppress(Unavailable):
+                if (place := self._files.locate(path)) is not None:
+                    found[path] = place
+        return found
 
     def _logs_of_truncated(self, place: str) -> FileTree:
         """Return the logs of a query whose location has too many files to list: all files but those of its state."""

@@ -48,13 +48,16 @@ def rename_paths(file: NamingFile, value: Any, rename: Rename) -> bool:
     if file.is_log:
         return _rename_entry(value, "path", rename)
     stores = value.get("stateStoreInfo")
-    changes = [
-        _rename_entry(paths, position, rename)
-        for store in (stores if isinstance(stores, list) else ())
-        if isinstance(store, dict) and isinstance(paths := store.get("stateSchemaFilePaths"), list)
-        for position in range(len(paths))
-    ]
+    changes = [_rename_schemas(store, rename) for store in stores] if isinstance(stores, list) else []
     return any(changes)
+
+
+def _rename_schemas(store: Any, rename: Rename) -> bool:
+    if not isinstance(store, dict):
+        return False
+    paths = store.get("stateSchemaFilePaths")
+    changes = [_rename_entry(paths, position, rename) for position in range(len(paths))] if isinstance(paths, list) else []
+    return any([*changes, _rename_entry(store, "stateSchemaFilePath", rename)])  # previews of Spark 4.0 have one path
 
 
 def _rename_entry(container: Any, key: str | int, rename: Rename) -> bool:

@@ -34,6 +34,12 @@ class Files(Protocol):
     def read(self, path: str) -> bytes:
         """Return the content of a file. Raises FileNotFoundError."""
 
+    def locate(self, path: str) -> str | None:
+        """Return the place of a file by its absolute path in Spark's form, which can be outside of the root.
+
+        None if this process cannot tell: the path is in a store that it does not access.
+        """
+
     def open_reader(self, path: str) -> contextlib.AbstractContextManager[ReadInto]:
         """Open a file for reading. Raises FileNotFoundError."""
 
