@@ -36,14 +36,14 @@ def test_missing_schema_file_is_judged_by_what_the_operator_does(operator: str, 
     (found,) = findings(checkpoint(OTHER, operator), {OTHER: MISSING})
     assert judge_findings((found,)) == verdict
     assert found.file == "state/0/_metadata/v2/0" and OTHER in found.problem
-    assert "copied or moved: move the checkpoint back to file:/s/j1" in found.problem
+    assert "copied or moved from file:/s/j1" in found.problem and found.has_copy
     assert found.spark == ("StateSchemaMetadata.createStateSchemaMetadata" if verdict == "damaged" else "")
 
 
 def test_missing_schema_file_without_a_copy_has_no_advice_about_a_move() -> None:
     files = {path: data for path, data in checkpoint(OWN).items() if "_stateSchema" not in path}
     (found,) = findings(files, {OWN: MISSING})
-    assert found.harms and found.problem == f"names {OWN}, which does not exist"
+    assert found.harms and found.problem == f"names {OWN}, which does not exist" and not found.has_copy
 
 
 def test_schema_file_of_another_checkpoint_is_a_remark() -> None:

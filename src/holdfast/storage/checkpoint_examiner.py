@@ -6,6 +6,7 @@ formats, and returns the result of `holdfast.checkpoint`. Arguments and results 
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +16,11 @@ from holdfast.checkpoint.file_sink import examine_sink_log
 from holdfast.checkpoint.file_tree import File, FileTree, build_tree, crc_path
 from holdfast.checkpoint.finding import Finding, doubt
 from holdfast.checkpoint.integrity import check_crc
-from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, parse_logs
+from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, STATE, parse_logs
 from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
+from holdfast.checkpoint.relocation.named_paths import find_naming_file
+from holdfast.checkpoint.relocation.relocation import Relocation
+from holdfast.checkpoint.relocation.spark_path import parse_spark_path
 from holdfast.checkpoint.state import state_check
 from holdfast.checkpoint.state.state_store import find_stores
 from holdfast.checkpoint.verdict import is_temporary
@@ -32,6 +36,8 @@ NAMED_FILES_MAX = 1000
 """Schema files looked up. Spark allows 128 of an operator."""
 POSITION_LOG_FILES = 3
 ASIDE = "_holdfast/aside"
+_UNFINISHED = re.compile(r"/_metadata/v2/\.?[0-9]+\.[0-9a-f]{16}\.tmp$")
+"""Temporary files of `Files.replace` beside the metadata of an operator."""
 
 
 class CheckpointExaminer:
@@ -80,6 +86,28 @@ class CheckpointExaminer:
                 )
             self._files.remove_file(crc_path(path))
             self._files.replace(path, text.encode())
+
+    def adopt_schema_files(self, place: str) -> list[str]:
+        """Let the metadata of a query's operators name the schema files in this checkpoint. Return the rewritten files.
+
+        Checksum files are removed first, as in `rewrite_files`.
+        """
+        root = parse_spark_path(self._files.spark_root)
+        assert root is not None, "Spark's form of a location is an absolute path"
+        paths = [file.path for file in self._list_files(_in(place, STATE))[0]]
+        for path in filter(_UNFINISHED.search, paths):
+            self._files.remove_file(path)  # of a killed attempt; releases before 4.3 read every name here as a number
+        relocation = Relocation((), root, frozenset(paths))
+        rewritten = []
+        for path, data in self._files.read_files(filter(find_naming_file, paths), LOG_BYTES_MAX).items():
+            rewriter = relocation.open_rewriter(path)
+            assert rewriter is not None
+            content = rewriter.feed(data) + rewriter.finish()
+            if rewriter.has_changed:
+                self._files.remove_file(crc_path(path))
+                self._files.replace(path, content)
+                rewritten.append(path)
+        return rewritten
 
     def set_aside(self, place: str, batch: int, attempt: int) -> str:
         """Move the offsets of a batch and their checksum file. Return the new path, relative to the checkpoint."""

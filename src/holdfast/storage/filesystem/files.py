@@ -16,6 +16,8 @@ class Files(Protocol):
 
     display_name: str
     """Location of the root, without its query, for messages."""
+    spark_root: str
+    """Location of the root in Spark's form."""
     read_bytes_max: int
     """Bytes of state that a check of a checkpoint may read."""
 

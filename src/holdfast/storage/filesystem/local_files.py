@@ -23,7 +23,7 @@ class LocalFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.display_name = str(root)
+        self.display_name = self.spark_root = str(root)
 
     def walk(self, files_max: int | None = None, *, below: str = "") -> tuple[list[File], bool]:
         found: list[File] = []

@@ -27,6 +27,7 @@ class RemoteFiles:
     def __init__(self, location: Location) -> None:
         self._location = location
         self.display_name = location.display_name
+        self.spark_root = location.spark_uri
         with os_errors_as_unavailable(f"cannot reach {self.display_name}"):
             try:
                 self._files, self._path = connect(location)
