@@ -8,10 +8,17 @@ import pytest
 from holdfast.checkpoint import Finding, judge_findings
 from holdfast.checkpoint.examination import examine
 from holdfast.checkpoint.file_tree import ELSEWHERE, HERE, MISSING
-from tests.harness.checkpoint_trees import Files, build_file_tree, checkpoint_files, transform_state
+from tests.harness.checkpoint_trees import (
+    Files,
+    build_file_tree,
+    checkpoint_files,
+    schema_file_of_format_3,
+    transform_state,
+)
 
 OWN = "file:/s/j2/state/0/_stateSchema/default/0_5a92"
 OTHER = "file:/s/j1/state/0/_stateSchema/default/0_5a92"
+WITH_BAD_ENCODER = schema_file_of_format_3("{}\v")
 JOIN, TRANSFORM = "symmetricHashJoin", "transformWithStateInPySparkExec"
 
 
@@ -61,15 +68,18 @@ def test_only_the_metadata_that_the_next_batch_reads_counts() -> None:
     assert findings({**later, **checkpoint(OWN)}, {OWN: HERE, OTHER: MISSING}) == ()
 
 
-@pytest.mark.parametrize(("data", "kind"), [(b"", "damaged"), (b"\0\2v3\0\0", "damaged"), (b"\0\2v9", "unknown")])
-def test_unreadable_schema_file_is_damage_if_spark_reads_it(data: bytes, kind: str) -> None:
-    files = {**checkpoint(OWN), "state/0/_stateSchema/default/0_5a92": data}
+@pytest.mark.parametrize(
+    ("data", "kind"), [(b"", "damaged"), (b"\0\2v3\0\0", "damaged"), (b"\0\2v9", "unknown"), (WITH_BAD_ENCODER, "damaged")]
+)
+@pytest.mark.parametrize("operator", [TRANSFORM, JOIN])
+def test_unreadable_schema_file_is_damage_if_spark_reads_it(data: bytes, kind: str, operator: str) -> None:
+    files = {**checkpoint(OWN, operator), "state/0/_stateSchema/default/0_5a92": data}
     (found,) = findings(files, {OWN: HERE})
     assert (found.kind, found.file) == (kind, "state/0/_stateSchema/default/0_5a92")
     (copied, *_) = findings(files, {OWN: ELSEWHERE})
     assert copied.kind == "unknown"
-    (joined,) = findings({**checkpoint(OWN, JOIN), "state/0/_stateSchema/default/0_5a92": data}, {OWN: HERE})
-    assert joined.kind == "unknown"
+    other = {**checkpoint(OWN, "laterOperator"), "state/0/_stateSchema/default/0_5a92": data}
+    assert [found.kind for found in findings(other, {OWN: HERE})] == ["unknown"]
 
 
 @pytest.mark.parametrize("stores", [None, 7, [7], [{}], [{"stateSchemaFilePaths": "x"}], [{"stateSchemaFilePaths": [7]}]])

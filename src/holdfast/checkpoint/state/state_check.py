@@ -15,7 +15,7 @@ from holdfast.checkpoint.file_tree import HERE, FileTree
 from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding, damage, doubt, remark
 from holdfast.checkpoint.query_logs import STATE, QueryLogs
 from holdfast.checkpoint.state import state_store
-from holdfast.checkpoint.state.named_schemas import TRANSFORM, check_named_schemas
+from holdfast.checkpoint.state.named_schemas import JOIN, TRANSFORM, check_named_schemas
 from holdfast.checkpoint.state.state_schema import KeyColumns, read_key_columns
 from holdfast.checkpoint.state.state_store import LoadPlan, StateStore
 
@@ -152,7 +152,7 @@ def _check_descriptions(tree: FileTree, batch: int) -> Iterator[Finding]:
 
 def _check_shared_schemas(tree: FileTree, operator: str, batch: int) -> Iterator[Finding]:
     described = _describe(tree, operator, batch)[0]
-    names = described.schema_files if described is not None and described.name.startswith(TRANSFORM) else ()
+    names = described.schema_files if described is not None and described.name.startswith((TRANSFORM, JOIN)) else ()
     needed = {name.rpartition("/")[2] for name in names if tree.named_files.get(name) == HERE}
     for path in _shared_schemas(tree, operator):
         data = tree.contents.get(path)
@@ -165,6 +165,8 @@ def _check_shared_schemas(tree: FileTree, operator: str, batch: int) -> Iterator
                 yield doubt(path, f"{torn}; Spark reads the schema at the path that the operator's metadata names")
         except log_files.UnknownFormat as unknown:
             yield doubt(path, str(unknown))
+        else:
+            yield from _mismatch(tree, path)
 
 
 def _mismatch(tree: FileTree, path: str) -> Iterator[Finding]:
