@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import struct
 
 import pytest
 
@@ -9,6 +10,7 @@ from holdfast.checkpoint import Finding, judge_findings
 from holdfast.checkpoint.examination import examine
 from holdfast.checkpoint.file_tree import ELSEWHERE, HERE, MISSING
 from tests.harness.checkpoint_trees import (
+    LONG_KEY_SCHEMA,
     Files,
     build_file_tree,
     checkpoint_files,
@@ -19,6 +21,7 @@ from tests.harness.checkpoint_trees import (
 OWN = "file:/s/j2/state/0/_stateSchema/default/0_5a92"
 OTHER = "file:/s/j1/state/0/_stateSchema/default/0_5a92"
 WITH_BAD_ENCODER = schema_file_of_format_3("{}\v")
+WITH_BAD_TYPE = schema_file_of_format_3("{}").replace(b"long", b",ong")
 JOIN, TRANSFORM = "symmetricHashJoin", "transformWithStateInPySparkExec"
 
 
@@ -69,7 +72,14 @@ def test_only_the_metadata_that_the_next_batch_reads_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "kind"), [(b"", "damaged"), (b"\0\2v3\0\0", "damaged"), (b"\0\2v9", "unknown"), (WITH_BAD_ENCODER, "damaged")]
+    ("data", "kind"),
+    [
+        (b"", "damaged"),
+        (b"\0\2v3\0\0", "damaged"),
+        (b"\0\2v9", "unknown"),
+        (WITH_BAD_ENCODER, "damaged"),
+        (WITH_BAD_TYPE, "damaged"),
+    ],
 )
 @pytest.mark.parametrize("operator", [TRANSFORM, JOIN])
 def test_unreadable_schema_file_is_damage_if_spark_reads_it(data: bytes, kind: str, operator: str) -> None:
@@ -80,6 +90,18 @@ def test_unreadable_schema_file_is_damage_if_spark_reads_it(data: bytes, kind: s
     assert copied.kind == "unknown"
     other = {**checkpoint(OWN, "laterOperator"), "state/0/_stateSchema/default/0_5a92": data}
     assert [found.kind for found in findings(other, {OWN: HERE})] == ["unknown"]
+
+
+def test_first_batch_does_not_read_the_schema_files_that_its_metadata_names() -> None:
+    files = {**checkpoint_files(0), **transform_state(OTHER, TRANSFORM, version=0)}
+    assert findings(files, {OTHER: MISSING}) == ()
+
+
+@pytest.mark.parametrize("type", ["decimal(10,0)", "interval day to second", "string collate UTF8_LCASE", "timestamp_ntz"])
+def test_schema_with_a_type_that_spark_knows_is_no_finding(type: str) -> None:
+    schema = schema_file_of_format_3("{}").replace(b'"type":"long"', f'"type":"{type}"'.encode(), 1)
+    sized = schema.replace(*(struct.pack(">H", len(LONG_KEY_SCHEMA) + extra) for extra in (0, len(type) - 4)), 1)
+    assert findings({**checkpoint(OWN), "state/0/_stateSchema/default/0_5a92": sized}, {OWN: HERE}) == ()
 
 
 @pytest.mark.parametrize("stores", [None, 7, [7], [{}], [{"stateSchemaFilePaths": "x"}], [{"stateSchemaFilePaths": [7]}]])

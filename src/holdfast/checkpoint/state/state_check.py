@@ -183,8 +183,9 @@ def _missing_partitions(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
         described, problem = _describe(tree, operator, batch)
         if problem is not None:
             yield problem
-        if described is not None and (metadata := operator_description(tree, operator, batch)) is not None:
-            yield from check_named_schemas(tree, metadata, described)
+        metadata = operator_description(tree, operator, batch)
+        if batch > 0 and described is not None and metadata is not None:
+            yield from check_named_schemas(tree, metadata, described)  # batch 0 begins without earlier schemas
         if batch == 0:
             continue  # Spark writes the metadata before the first task runs, and version 0 has no file
         own = [store for store in stores if store.operator == int(operator) and state_store.is_loaded(store, logs)]

@@ -2,9 +2,13 @@
 
 import enum
 import json
+import re
 import struct
 
 from holdfast.checkpoint.log_files import TornFile, UnknownFormat
+
+_TYPE = re.compile(r"[a-z_]+([ (].*)?")
+"""Name of a type, with parameters or further words: `long`, `decimal(10,0)`, `interval day to second`."""
 
 
 class KeyColumns(enum.Enum):
@@ -86,6 +90,9 @@ def _fields(text: str) -> list[object]:
     fields = schema.get("fields") if isinstance(schema, dict) else None
     if not isinstance(fields, list):
         raise TornFile("contains a schema that is not in the format that Spark writes")
+    types = [column.get("type") for column in fields if isinstance(column, dict)]
+    if not all(_TYPE.fullmatch(type) for type in types if isinstance(type, str)):
+        raise TornFile("contains a column type that Spark cannot read")
     return fields
 
 
