@@ -100,7 +100,8 @@ def test_first_batch_does_not_read_the_schema_files_that_its_metadata_names() ->
 @pytest.mark.parametrize("type", ["decimal(10,0)", "interval day to second", "string collate UTF8_LCASE", "timestamp_ntz"])
 def test_schema_with_a_type_that_spark_knows_is_no_finding(type: str) -> None:
     schema = schema_file_of_format_3("{}").replace(b'"type":"long"', f'"type":"{type}"'.encode(), 1)
-    sized = schema.replace(*(struct.pack(">H", len(LONG_KEY_SCHEMA) + extra) for extra in (0, len(type) - 4)), 1)
+    size, new_size = (struct.pack(">H", len(LONG_KEY_SCHEMA) + more) for more in (0, len(type) - len("long")))
+    sized = schema.replace(size, new_size, 1)
     assert findings({**checkpoint(OWN), "state/0/_stateSchema/default/0_5a92": sized}, {OWN: HERE}) == ()
 
 
