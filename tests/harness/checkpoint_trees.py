@@ -72,6 +72,29 @@ def operator_state(number: int, name: str, key: str, *, shuffle_partitions: int,
     }
 
 
+def schema_file_of_format_3(encoder: str, *, user_key: str = "{    }") -> bytes:
+    """Return the schema file of one column family. `encoder` says how its keys are encoded."""
+
+    def chunks(text: str) -> bytes:
+        return struct.pack(">IH", 1, len(text)) + text.encode()
+
+    texts = [chunks(LONG_KEY_SCHEMA), b"\0\0", chunks(COUNT_SCHEMA), chunks(encoder), chunks(user_key)]
+    return b"\0\2v3" + struct.pack(">i", 1) + b"\0\5count\0\0" + b"".join(texts)
+
+
+def transform_state(schema_path: str, operator: str, *, version: int) -> Files:
+    """Return the state of transformWithState, or of another operator whose metadata names its schema file, in Spark 4.3."""
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2, "stateSchemaFilePaths": [schema_path]}
+    metadata = {"operatorInfo": {"operatorId": 0, "operatorName": operator}, "stateStoreInfo": [store]}
+    return {
+        "state/0/_metadata/v2/0": f"v2\n{json.dumps(metadata)}".encode(),
+        f"state/0/_stateSchema/default/{schema_path.rpartition('/')[2]}": schema_file_of_format_3(
+            '{"keyStateEncoderType":"NoPrefixKeyStateEncoderSpec"}'
+        ),
+        **{f"state/0/{part}/{each}.changelog": b"x" for part in range(2) for each in range(1, version + 1)},
+    }
+
+
 def sink_log_files(newest: int) -> Files:
     return {str(batch): b'v1\n{"path":"file:///out/part","size":1,"action":"add"}' for batch in range(newest + 1)}
 

@@ -65,7 +65,9 @@ _DAMAGED = {
     ("keyed", "rocksdb-v2"): _ZIPS,
     ("keyed", "rocksdb-changelog-v2"): ("commits newest", *_CHANGELOGS),
     ("join-left", "rocksdb-changelog"): (*_DESCRIPTIONS, *_CHANGELOGS),
+    ("join-format-3", "rocksdb-changelog"): (*_DESCRIPTIONS, *_CHANGELOGS),
     ("transform", "rocksdb-changelog"): (*_DESCRIPTIONS, *_CHANGELOGS),
+    ("transform-pandas", "rocksdb-changelog"): ("operator metadata v2",),
 }
 
 

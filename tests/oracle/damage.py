@@ -173,6 +173,11 @@ def _hide_missing_state(scene: QueryScene) -> None:
             remove_file(path)
 
 
+def _move_named_schemas(scene: QueryScene) -> None:
+    """Let operator metadata name a folder that does not exist, like a copy whose original was deleted."""
+    scene.rename_schemas(scene.home, scene.home.with_name(f"{scene.home.name}-deleted"))
+
+
 SCENE_CHANGES: Mapping[str, Callable[[QueryScene], None]] = {
     "folder offsets removed": _remove_folder("offsets"),
     "folder commits removed": _remove_folder("commits"),
@@ -183,6 +188,7 @@ SCENE_CHANGES: Mapping[str, Callable[[QueryScene], None]] = {
     "newest batch forgotten": _forget_newest_batch,
     "stray state file added": _add_stray_state,
     "committed state file under another id": _hide_missing_state,
+    "named schema files deleted": _move_named_schemas,
 }
 
 

@@ -76,6 +76,7 @@ class Laboratory:
             return None
         kept = QueryScene(scene.input, self._keep / f"{uuid.uuid4().hex[:12]}")
         shutil.copytree(scene.home, kept.home, ignore=shutil.ignore_patterns("*.parquet"))
+        kept.rename_schemas(scene.home, kept.home)
         answer = ask(self._spark, prepared.program, scene, prepared.expected)
         shutil.rmtree(scene.home, ignore_errors=True)
         return Result(cell, answer, judge(prepared.program, kept), kept.home.name)

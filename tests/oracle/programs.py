@@ -20,6 +20,7 @@ PURGED = {"spark.sql.streaming.minBatchesToRetain": "1"}
 ASYNC = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "0"}
 NAMED = {"spark.sql.streaming.queryEvolution.enableSourceEvolution": "true", "spark.sql.streaming.offsetLog.formatVersion": "2"}
 NAMED_SINK = {"spark.sql.streaming.queryEvolution.enableSinkEvolution": "true"}
+JOIN_FORMAT_3 = {"spark.sql.streaming.join.stateFormatVersion": "3"}
 SHORT = {"spark.sql.streaming.realTimeMode.minBatchDuration": "1s"}
 TO_FOREACH: Any = {"sink": "foreach", "at_least_once": True, "expected": "input"}
 
@@ -205,6 +206,7 @@ PROGRAMS = [
     Program("limit", limit),
     Program("join-inner", inner_join),
     Program("join-left", left_join),
+    Program("join-format-3", left_join, conf=JOIN_FORMAT_3, needs_rocksdb=True),
     Program("join-full", full_join),
     Program("join-semi", semi_join),
     Program("chained-windows", chained_windows),

@@ -35,12 +35,24 @@ class QueryScene(NamedTuple):
         return self.out / SINK_LOG
 
     def copy(self, home: Path) -> "QueryScene":
-        """Copy checkpoint and output, and rewrite the log of a file sink, which contains absolute paths."""
+        """Copy checkpoint and output, and rewrite the absolute paths in the log of a file sink and in operator metadata."""
         shutil.copytree(self.home, home)
         copy = QueryScene(self.input, home)
         for file in copy.sink_log.glob("[0-9]*") if copy.sink_log.is_dir() else ():
             replace_content(file, file.read_bytes().replace(f"file://{self.home}/".encode(), f"file://{home}/".encode()))
+        copy.rename_schemas(self.home, home)
         return copy
+
+    def rename_schemas(self, old: Path, new: Path) -> None:
+        """Let operator metadata name the schema files of another folder. A checksum that does not match stays wrong."""
+        for file in self.checkpoint.glob("state/*/_metadata/v2/[0-9]*"):
+            before = file.read_bytes()
+            after = before.replace(f'"file:{old}/'.encode(), f'"file:{new}/'.encode())
+            checksum = checksum_file(file)
+            if checksum.exists() and checksum.read_bytes() == crc_file(before):
+                replace_content(file, after)
+            else:
+                file.write_bytes(after)
 
     def newest_batch(self, log: str = "offsets") -> int:
         return max((int(path.name) for path in (self.checkpoint / log).iterdir() if path.name.isdigit()), default=-1)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.checkpoint.file_tree import File
+from holdfast.checkpoint.file_tree import File, crc_path
 from holdfast.errors import HoldfastError, Refused, Unavailable
 from holdfast.savepoint import Manifest, SavepointSource, SavepointStore
 from holdfast.savepoint.manifest import SavepointDamaged
 from holdfast.storage.filesystem.files import Files, open_files
 from holdfast.storage.location import parse_location
+from tests.harness.checkpoint_trees import crc_file
 from tests.storage.conftest import bucket, directory, location, s3_server
 
 __all__ = ["bucket", "directory", "location", "s3_server"]
@@ -164,6 +165,93 @@ def test_copied_checkpoint_includes_the_batch_in_progress(
     write_files(checkpoint("j1"), checkpoint_content(3) | {"query-1/offsets/3": b"begun"})
     assert savepoints.copy_checkpoint(STOPPED, "j2") == {"query-1/": 2}
     assert read_files(checkpoint("j2"))["query-1/offsets/3"] == b"begun"
+
+
+# Paths that the metadata of a checkpoint names
+
+METADATA, SCHEMA = "query-1/state/0/_metadata/v2/0", "query-1/state/0/_stateSchema/default/0_5a92"
+
+
+def write_checkpoint_with_schema(target: Files, schema_path: str) -> None:
+    """Write a checkpoint like that of transformWithState, with checksum files."""
+    metadata = json.dumps({"stateStoreInfo": [{"storeName": "default", "stateSchemaFilePaths": [schema_path]}]})
+    files = {METADATA: f"v2\n{metadata}".encode(), SCHEMA: b"schema"}
+    files |= {crc_path(path): crc_file(data) for path, data in files.items()}
+    write_files(target, checkpoint_content(3) | files)
+
+
+def schema_path_in(checkpoint: Files) -> str:
+    (store,) = json.loads(checkpoint.read(METADATA).partition(b"\n")[2])["stateStoreInfo"]
+    (path,) = store["stateSchemaFilePaths"]
+    return str(path)
+
+
+def spark_path(location: str, job: str) -> str:
+    """Return a schema file of a job's checkpoint as Spark names it."""
+    root = parse_location(location).join("checkpoints", job).spark_uri
+    return f"{'file:' if root.startswith('/') else ''}{root}/{SCHEMA}"
+
+
+def test_restored_metadata_names_schema_files_in_the_new_checkpoint(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], location: str
+) -> None:
+    write_checkpoint_with_schema(checkpoint("j1"), spark_path(location, "j1"))
+    savepoint = savepoints.create(STOPPED, by="")
+    data = open_files(parse_location(location).join("savepoints", savepoint.id, "data"))
+    assert schema_path_in(data) == spark_path(location, "j1")
+    assert savepoint.location == parse_location(location).join("checkpoints", "j1").spark_uri
+    checkpoint("j1").remove_tree()
+    savepoints.restore(savepoints.find(savepoint.id), "j2")
+    assert schema_path_in(checkpoint("j2")) == spark_path(location, "j2")
+    restored = read_files(checkpoint("j2"))
+    assert crc_path(METADATA) not in restored and crc_path(SCHEMA) in restored
+    assert set(restored) == {file.path for file in savepoint.files} - {crc_path(METADATA)}
+
+
+def test_copied_metadata_names_schema_files_in_the_new_checkpoint(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], location: str
+) -> None:
+    write_checkpoint_with_schema(checkpoint("j1"), spark_path(location, "j1"))
+    savepoints.copy_checkpoint(STOPPED, "j2")
+    assert schema_path_in(checkpoint("j1")) == spark_path(location, "j1")
+    assert schema_path_in(checkpoint("j2")) == spark_path(location, "j2")
+    assert crc_path(METADATA) not in read_files(checkpoint("j2"))
+
+
+def test_restored_metadata_keeps_a_path_outside_of_the_old_checkpoint(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files]
+) -> None:
+    write_checkpoint_with_schema(checkpoint("j1"), "file:/elsewhere/schema")
+    savepoints.restore(savepoints.create(STOPPED, by=""), "j2")
+    assert schema_path_in(checkpoint("j2")) == "file:/elsewhere/schema"
+    assert crc_path(METADATA) in read_files(checkpoint("j2"))
+
+
+def test_savepoint_of_an_earlier_release_is_restored_with_paths_in_the_new_checkpoint(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], location: str
+) -> None:
+    """Earlier releases recorded no location, and left the paths of the checkpoint before the last one in the metadata."""
+    write_checkpoint_with_schema(checkpoint("j1"), spark_path("/another/storage", "j0"))
+    savepoint = savepoints.create(STOPPED, by="")
+    fields = json.loads(savepoint.encode())
+    del fields["location"]
+    write_files(
+        open_files(parse_location(location).join("savepoints", savepoint.id)), {"manifest.json": json.dumps(fields).encode()}
+    )
+    savepoints.restore(savepoints.find(savepoint.id), "j2")
+    assert schema_path_in(checkpoint("j2")) == spark_path(location, "j2")
+
+
+def test_damaged_metadata_of_a_savepoint_is_not_restored(
+    savepoints: SavepointStore, checkpoint: Callable[[str], Files], location: str
+) -> None:
+    write_checkpoint_with_schema(checkpoint("j1"), spark_path(location, "j1"))
+    savepoint = savepoints.create(STOPPED, by="")
+    data = open_files(parse_location(location).join("savepoints", savepoint.id, "data"))
+    write_files(data, {METADATA: data.read(METADATA).replace(b"/j1/", b"/j7/")})
+    with pytest.raises(SavepointDamaged, match=r"_metadata/v2/0 is damaged"):
+        savepoints.restore(savepoint, "j2")
+    assert checkpoint("j2").walk() == ([], False)
 
 
 def test_restore_refuses_a_checkpoint_that_contains_files(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.checkpoint import KnownQueries, KnownQuery
-from holdfast.checkpoint.finding import UNKNOWN
+from holdfast.checkpoint.finding import DAMAGED, REMARK, UNKNOWN
 from holdfast.client.checkpoints import judge_location
 from holdfast.errors import Refused, Unavailable
 from holdfast.kafka.check.last_known import (
@@ -20,7 +20,15 @@ from holdfast.kafka.check.last_known import (
     decode_last_known,
 )
 from holdfast.storage import KAFKA_LAST_KNOWN_FILE, Checkpoints, Claims, examine_file_sink
-from tests.harness.checkpoint_trees import Files, checkpoint_files, sink_log_files, with_state, write_files
+from holdfast.storage.location import parse_location
+from tests.harness.checkpoint_trees import (
+    Files,
+    checkpoint_files,
+    sink_log_files,
+    transform_state,
+    with_state,
+    write_files,
+)
 from tests.harness.s3 import Bucket
 
 
@@ -70,6 +78,34 @@ def test_queries_below_the_root_are_examined_with_their_batches_and_state(store:
 def test_query_at_the_root_is_examined(store: Store) -> None:
     store.put(checkpoint_files(3), "checkpoints/j1")
     assert [(query.place, query.planned) for query in Checkpoints(store.checkpoint).examine_queries()] == [("", 3)]
+
+
+def test_schema_files_that_metadata_names_are_looked_up_in_and_outside_of_the_checkpoint(store: Store) -> None:
+    def named_in(job: str) -> str:
+        root = parse_location(store.at(f"checkpoints/{job}")).spark_uri
+        return f"{'file:' if root.startswith('/') else ''}{root}/query-1/state/0/_stateSchema/default/0_5a92"
+
+    def judge(path: str) -> list[tuple[str, bool]]:
+        state = transform_state(path, "transformWithStateExec", version=3)
+        store.put({**checkpoint_files(2, committed=2), **state}, "checkpoints/j1/query-1")
+        (query,) = Checkpoints(store.checkpoint).examine_queries()
+        return [(finding.kind, path in finding.problem) for finding in query.findings]
+
+    store.put({"0_5a92": b"schema"}, "checkpoints/j0/query-1/state/0/_stateSchema/default")
+    assert judge(named_in("j1")) == []
+    assert judge(named_in("j0")) == [(REMARK, True)]
+    assert judge(named_in("j3")) == [(DAMAGED, True)]
+    assert judge(f"file:{Path(__file__).parent}/nowhere/0_5a92") == [(DAMAGED, True)]
+    assert judge("gs://another-store/0_5a92") == [(UNKNOWN, True)]
+
+
+def test_schema_file_below_a_link_to_the_checkpoint_belongs_to_it(tmp_path: Path) -> None:
+    (tmp_path / "old").symlink_to(tmp_path / "new")
+    schema = f"file:{tmp_path}/old/state/0/_stateSchema/default/0_5a92"
+    state = transform_state(schema, "transformWithStateExec", version=3)
+    write_files({**checkpoint_files(2, committed=2), **state}, tmp_path / "new")
+    (query,) = Checkpoints(str(tmp_path / "new")).examine_queries()
+    assert query.findings == ()
 
 
 def test_missing_checkpoint_has_no_queries(store: Store) -> None:

@@ -62,4 +62,5 @@ ARCHIVE_UNREADABLE = _rule("archive-unreadable", FAILS, "RocksDBFileManager.unzi
 ARCHIVE_PART_WRONG = _rule("archive-part-wrong", FAILS, "RocksDBFileManager.loadImmutableFilesFromDfs")
 STATE_CHECKSUM_WRONG = _rule("state-checksum-wrong", FAILS, "ChecksumFSDataInputStream.verifyChecksum")
 OPERATOR_METADATA_WRONG = _rule("operator-metadata-wrong", FAILS, "OperatorStateMetadataV2Reader.read")
+STATE_SCHEMA_MISSING = _rule("state-schema-missing", FAILS, "StateSchemaMetadata.createStateSchemaMetadata")
 STATE_SCHEMA_UNREADABLE = _rule("state-schema-unreadable", FAILS, "StateSchemaCompatibilityChecker.readSchemaFile")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from holdfast.checkpoint.finding import Finding
 
 COMPACT = ".compact"
+HERE, ELSEWHERE, MISSING = "here", "elsewhere", "missing"
+"""Places of a file that is named by an absolute path: in the location of the checkpoint, outside of it, or nowhere."""
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 
 
@@ -40,6 +42,8 @@ class FileTree:
     """Versions and ids of the state files that a changelog continues, by path of the changelog."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Reason why a file or a folder could not be read, by path."""
+    named_files: Mapping[str, str] = field(default_factory=dict)
+    """Place of each schema file that the metadata of an operator names, by its absolute path. Unknown ones are left out."""
     truncated: bool = False
     """True if there were too many files to list them all."""
 

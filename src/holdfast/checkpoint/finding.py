@@ -20,6 +20,8 @@ class Finding:
     """Name of the rule that proves the damage; empty for the other kinds."""
     torn_batch: int | None = None
     """Newest batch, if the only problem is that its offsets are torn and it was not committed."""
+    has_copy: bool = False
+    """True if the problem is a path to a file elsewhere of which the checkpoint has a copy."""
 
     def __post_init__(self) -> None:
         is_valid = self.rule in RULES if self.kind == DAMAGED else not self.rule and self.kind in (UNKNOWN, REMARK)

@@ -78,6 +78,8 @@ class StatefulOperator:
     name: str
     shuffle_partitions: int | None
     """The query's number of shuffle partitions. The operator itself may have only one partition. None if not recorded."""
+    schema_files: tuple[str, ...] = ()
+    """Absolute paths of the schema files of its state, as Spark writes them. Only version 2 of the metadata has them."""
 
 
 def parse_offsets(data: bytes) -> BatchOffsets:
@@ -180,10 +182,13 @@ def parse_operator(data: bytes) -> StatefulOperator:
         raise TornFile("ends after its version line")
     fields = _parse_object("\n".join(lines))
     info, stores = fields.get("operatorInfo"), fields.get("stateStoreInfo")
-    counts = [store.get("numPartitions") for store in stores if isinstance(store, dict)] if isinstance(stores, list) else []
+    stores = [store for store in stores if isinstance(store, dict)] if isinstance(stores, list) else []
+    counts = [store.get("numPartitions") for store in stores]
+    schemas = [paths for store in stores if isinstance(paths := store.get("stateSchemaFilePaths"), list)]
     return StatefulOperator(
         name=str(info.get("operatorName", "")) if isinstance(info, dict) else "",
         shuffle_partitions=max((count for count in counts if type(count) is int), default=None),
+        schema_files=tuple(path for paths in schemas for path in paths if isinstance(path, str)),
     )
 
 

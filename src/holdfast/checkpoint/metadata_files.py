@@ -1,7 +1,7 @@
 """Names of the metadata files that Holdfast keeps in a job's checkpoint. They outlive an attempt, unlike control files."""
 
 FOLDER = "_holdfast"
-"""Folder in the root of the checkpoint. Holdfast writes no other file of a checkpoint, except to repair it."""
+"""Folder in the root of the checkpoint. Holdfast writes no other file of a checkpoint, except to copy or repair it."""
 KNOWN_QUERIES_FILE = "queries.json"
 """Queries of the job and their last known batch. Writer and reader: runner. Format: `known_queries.KnownQueries`.
 

@@ -29,6 +29,8 @@ class CheckpointVerdict:
     """Reasons why the checkpoint cannot be judged completely. The job continues."""
     leftovers: tuple[str, ...] = ()
     """Temporary files of a batch that was never planned, which may be moved aside."""
+    names_other_place: bool = False
+    """True if metadata names schema files elsewhere although the checkpoint has copies, so that it may be rewritten."""
 
 
 def judge_findings(findings: Iterable[Finding]) -> str:
@@ -44,6 +46,7 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
         return CheckpointVerdict(tuple(problems))
     harmful = [finding for finding in query.findings if finding.harms]
     leftovers = [finding for finding in harmful if finding.rule == FOLDER_NOT_EMPTY.name and is_temporary(finding.file)]
+    harmful = [finding for finding in harmful if not finding.has_copy]
     problems += [str(finding) for finding in harmful if finding.torn_batch is None and finding not in leftovers]
     problems += _sink_problems(query, sink)
     doubts = _texts(query, UNKNOWN)
@@ -54,10 +57,16 @@ def judge_query(query: Query | None, known: KnownQuery | None, sink: FileSinkLog
             continue
         doubt = _reason_to_doubt(finding.torn_batch, known, sink)
         if not problems and doubt is None:
-            return CheckpointVerdict((), finding.torn_batch, _texts(query, REMARK), doubts)
+            remarks = _texts(query, REMARK)
+            return CheckpointVerdict((), finding.torn_batch, remarks, doubts, names_other_place=_names_other_place(query))
         problems.append(f"{finding}, and {doubt}" if doubt is not None else str(finding))
     movable = () if problems else tuple(finding.file for finding in leftovers)
-    return CheckpointVerdict(tuple(problems), None, _texts(query, REMARK), doubts, movable)
+    rewrites = not problems and _names_other_place(query)
+    return CheckpointVerdict(tuple(problems), None, _texts(query, REMARK), doubts, movable, rewrites)
+
+
+def _names_other_place(query: Query) -> bool:
+    return any(finding.has_copy for finding in query.findings)
 
 
 def is_temporary(path: str) -> bool:

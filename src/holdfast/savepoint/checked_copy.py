@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from holdfast.savepoint.manifest import ManifestFile, SavepointDamaged
 from holdfast.storage import digest
@@ -16,6 +17,12 @@ ReportBytes = Callable[[int], None]
 """Progress callback with the number of bytes copied since its last call. Called from several threads."""
 
 
+class Target(Protocol):
+    """Location to which files are copied."""
+
+    def open_writer(self, path: str) -> contextlib.AbstractContextManager[Write]: ...
+
+
 class VanishedFile(Exception):
     """Listed file that was removed before it could be copied."""
 
@@ -25,7 +32,7 @@ class VanishedFile(Exception):
 
 
 def copy_files(
-    source: Files, target: Files, paths: Iterable[str], report_bytes: ReportBytes
+    source: Files, target: Target, paths: Iterable[str], report_bytes: ReportBytes
 ) -> Generator[ManifestFile | VanishedFile, None, None]:
     """Copy files and yield one result for each path, in order. When the generator is closed, all writing has stopped."""
     with ThreadPoolExecutor(COPY_THREADS, thread_name_prefix="savepoint-copy") as pool:
@@ -36,8 +43,11 @@ def copy_files(
             raise
 
 
-def copy_verified(source: Files, target: Files, files: Iterable[ManifestFile], report_bytes: ReportBytes) -> None:
-    """Copy files. Raises SavepointDamaged for a file that is missing or differs from its entry in the manifest."""
+def copy_verified(source: Files, target: Target, files: Iterable[ManifestFile], report_bytes: ReportBytes) -> None:
+    """Copy files. Raises SavepointDamaged for a file that is missing or differs from its entry in the manifest.
+
+    Size and SHA-256 are those of the source, even if the target rewrites what it gets.
+    """
     expected = list(files)
     with contextlib.closing(copy_files(source, target, [file.path for file in expected], report_bytes)) as copies:
         for file, copied in zip(expected, copies, strict=True):
@@ -50,7 +60,7 @@ def copy_verified(source: Files, target: Files, files: Iterable[ManifestFile], r
                 )
 
 
-def _copy(source: Files, target: Files, path: str, report_bytes: ReportBytes) -> ManifestFile | VanishedFile:
+def _copy(source: Files, target: Target, path: str, report_bytes: ReportBytes) -> ManifestFile | VanishedFile:
     unreported = 0
 
     def write_and_report(data: memoryview, write: Write) -> None:

@@ -38,6 +38,8 @@ class Manifest:
     batches: dict[str, int]
     """Last batch of each query, by the folder of the query."""
     files: tuple[ManifestFile, ...]
+    location: str = ""
+    """Location of the job's checkpoint in Spark's form; empty in savepoints of earlier releases."""
 
     @property
     def size(self) -> int:
@@ -54,8 +56,9 @@ class Manifest:
             if record["format"] != FORMAT:
                 raise SavepointDamaged(f"{where} has format {record['format']!r}; this Holdfast reads format {FORMAT}")
             files = tuple(_decode_file(fields) for fields in record["files"])
-            plain = {field.name: record[field.name] for field in fields(cls) if field.name not in ("files", "ancestors")}
-            return cls(**plain, ancestors=tuple(record["ancestors"]), files=files)
+            converted = ("files", "ancestors", "location")
+            plain = {field.name: record[field.name] for field in fields(cls) if field.name not in converted}
+            return cls(**plain, ancestors=tuple(record["ancestors"]), files=files, location=str(record.get("location", "")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SavepointDamaged(f"{where} is not the manifest of a savepoint: {type(error).__name__}") from error
 

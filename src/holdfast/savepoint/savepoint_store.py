@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.savepoint.checked_copy import ReportBytes, copy_files, copy_verified
+from holdfast.savepoint.checked_copy import ReportBytes, Target, copy_files, copy_verified
 from holdfast.savepoint.manifest import Manifest, ManifestFile
+from holdfast.savepoint.relocated_files import relocate
 from holdfast.savepoint.selection import FileSelection, last_committed_batches, select_files
 from holdfast.storage.filesystem.files import Files, open_files
 from holdfast.storage.location import CHECKPOINTS, parse_location
@@ -56,6 +57,10 @@ class SavepointStore:
     def _checkpoint(self, job: str) -> Files:
         return open_files(self._location.join(CHECKPOINTS, job))
 
+    def _spark_root(self, job: str) -> str:
+        """Return the root of a job's checkpoint as Spark names it."""
+        return self._location.join(CHECKPOINTS, job).spark_uri
+
     def _savepoint(self, id: str) -> Files:
         return open_files(self._location.join(FOLDER, id))
 
@@ -79,6 +84,7 @@ class SavepointStore:
                 running=source.running,
                 batches=selection.batches,
                 files=files,
+                location=self._spark_root(source.job),
             )
             with folder.open_writer(MANIFEST) as write:
                 write(memoryview(manifest.encode()))
@@ -89,25 +95,33 @@ class SavepointStore:
             raise
         return manifest
 
-    def _copy_with_retries(self, source: SavepointSource, target: Files, start_progress: StartProgress) -> CopiedFiles:
+    def _copy_with_retries(self, source: SavepointSource, folder: Files, start_progress: StartProgress) -> CopiedFiles:
         for _ in range(COPY_ATTEMPTS_MAX):
-            copied = self._copy_selected(source, target, start_progress)
+            copied = self._copy_selected(source, self._select(source), folder, start_progress)
             if copied is not None:
                 return copied
+            folder.remove_tree()
         raise Unavailable(
             f"{source.name} removes files faster than its checkpoint can be copied: "
             f"run 'holdfast stop {source.job} --savepoint'"
         )
 
-    def _copy_selected(self, source: SavepointSource, target: Files, start_progress: StartProgress) -> CopiedFiles | None:
-        """Copy the selected files and return them, or None if a needed file was removed during the copy."""
+    def _select(self, source: SavepointSource) -> "_SelectedFiles":
+        """Return the files to copy. Raises Refused if no batch is committed."""
         checkpoint = self._checkpoint(source.job)
         batches = last_committed_batches(_file_sizes(checkpoint))
         if not batches:
             raise Refused(f"{source.name} has not committed a batch in {checkpoint.display_name}: there is nothing to save")
         sizes = _file_sizes(checkpoint)  # list again: now all files of these batches exist
         selection = select_files(sizes, batches, running=source.running)
-        report_bytes = start_progress(sum(sizes[path] for path in selection.files))
+        return _SelectedFiles(checkpoint, selection, sum(sizes[path] for path in selection.files))
+
+    def _copy_selected(
+        self, source: SavepointSource, selected: "_SelectedFiles", target: Target, start_progress: StartProgress
+    ) -> CopiedFiles | None:
+        """Copy the selected files and return them, or None if a needed file was removed during the copy."""
+        checkpoint, selection = selected.checkpoint, selected.selection
+        report_bytes = start_progress(selected.size)
         files: list[ManifestFile] = []
         with contextlib.closing(copy_files(checkpoint, target, selection.files, report_bytes)) as copies:
             for copied in copies:
@@ -117,7 +131,6 @@ class SavepointStore:
                     break
             else:
                 return selection, tuple(files)
-        target.remove_tree()
         return None
 
     def list_all(self) -> list[Manifest]:
@@ -150,19 +163,31 @@ class SavepointStore:
         folder.remove_tree()
 
     def restore(self, manifest: Manifest, job: str, start_progress: StartProgress = _no_progress) -> None:
-        """Copy a savepoint into the checkpoint of a new job. Raises SavepointDamaged if a file differs from the manifest."""
+        """Copy a savepoint into the checkpoint of a new job, whose metadata then names paths in this checkpoint.
+
+        Raises SavepointDamaged if a file differs from the manifest.
+        """
+        data = self._savepoint(manifest.id).subtree(DATA)
         with self._new_checkpoint(job) as checkpoint:
-            copy_verified(self._savepoint(manifest.id).subtree(DATA), checkpoint, manifest.files, start_progress(manifest.size))
+            old_roots = (manifest.location, self._spark_root(manifest.job))
+            target = relocate(checkpoint, old_roots, self._spark_root(job), [file.path for file in manifest.files])
+            copy_verified(data, target, manifest.files, start_progress(manifest.size))
+            target.remove_stale_checksums()
 
     def copy_checkpoint(
         self, source: SavepointSource, job: str, start_progress: StartProgress = _no_progress
     ) -> dict[str, int]:
-        """Copy the checkpoint of a job that is not running to a new job. Return the last batch of each query."""
+        """Copy the checkpoint of a job that is not running to a new job. Return the last batch of each query.
+
+        The metadata of the copy names paths in the copy.
+        """
         with self._new_checkpoint(job) as checkpoint:
-            copied = self._copy_selected(source, checkpoint, start_progress)
-            if copied is None:
+            selected = self._select(source)
+            target = relocate(checkpoint, (self._spark_root(source.job),), self._spark_root(job), selected.selection.files)
+            if self._copy_selected(source, selected, target, start_progress) is None:
                 raise Unavailable(f"the checkpoint of {source.name} changed while it was copied: is the job running?")
-            return copied[0].batches
+            target.remove_stale_checksums()
+            return selected.selection.batches
 
     @contextlib.contextmanager
     def _new_checkpoint(self, job: str) -> Iterator[Files]:
@@ -181,6 +206,14 @@ class SavepointStore:
     def remove_checkpoint(self, job: str) -> None:
         """Remove the copied checkpoint of a job that was not submitted."""
         self._checkpoint(job).remove_tree()
+
+
+@dataclass(frozen=True, slots=True)
+class _SelectedFiles:
+    checkpoint: Files
+    selection: FileSelection
+    size: int
+    """Bytes of all selected files."""
 
 
 def _file_sizes(files: Files) -> dict[str, int]:

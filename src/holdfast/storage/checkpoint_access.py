@@ -39,6 +39,10 @@ class Checkpoints:
         """Replace files atomically, one after the other. The caller must hold the claim, so that there is no other writer."""
         self._call(CheckpointExaminer.rewrite_files, files=files)
 
+    def adopt_schema_files(self, query: Query) -> None:
+        """Let the metadata of a query's operators name the schema files in this checkpoint instead of files elsewhere."""
+        self._call(CheckpointExaminer.adopt_schema_files, place=query.place)
+
     def set_aside(self, query: Query, batch: int, attempt: int) -> str:
         """Move the truncated offsets of a batch out of the query's checkpoint, without deleting them. Return the new path."""
         return str(self._call(CheckpointExaminer.set_aside, place=query.place, batch=batch, attempt=attempt))

@@ -4,7 +4,9 @@ One call lists all files, reads the newest files of each log and the state that 
 formats, and returns the result of `holdfast.checkpoint`. Arguments and results are JSON values (see `dispatch`).
 """
 
+import contextlib
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,8 +16,12 @@ from holdfast.checkpoint.file_sink import examine_sink_log
 from holdfast.checkpoint.file_tree import File, FileTree, build_tree, crc_path
 from holdfast.checkpoint.finding import Finding, doubt
 from holdfast.checkpoint.integrity import check_crc
-from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, parse_logs
+from holdfast.checkpoint.query_logs import COMMITS, METADATA, OFFSETS, SOURCES, STATE, parse_logs
 from holdfast.checkpoint.query_position import REWRITABLE, QueryPosition
+from holdfast.checkpoint.relocation.named_paths import find_naming_file
+from holdfast.checkpoint.relocation.relocation import Relocation
+from holdfast.checkpoint.relocation.spark_path import parse_spark_path
+from holdfast.checkpoint.state import state_check
 from holdfast.checkpoint.state.state_store import find_stores
 from holdfast.checkpoint.verdict import is_temporary
 from holdfast.errors import Refused, Unavailable
@@ -26,8 +32,12 @@ FILES_MAX = 200_000
 LOG_FILES_MAX = 50
 """Newest files read of each log. Spark keeps 100."""
 LOG_BYTES_MAX = 4 << 20
+NAMED_FILES_MAX = 1000
+"""Schema files looked up. Spark allows 128 of an operator."""
 POSITION_LOG_FILES = 3
 ASIDE = "_holdfast/aside"
+_UNFINISHED = re.compile(r"/_metadata/v2/\.?[0-9]+\.[0-9a-f]{16}\.tmp$")
+"""Temporary files of `Files.replace` beside the metadata of an operator."""
 
 
 class CheckpointExaminer:
@@ -77,6 +87,28 @@ class CheckpointExaminer:
             self._files.remove_file(crc_path(path))
             self._files.replace(path, text.encode())
 
+    def adopt_schema_files(self, place: str) -> list[str]:
+        """Let the metadata of a query's operators name the schema files in this checkpoint. Return the rewritten files.
+
+        Checksum files are removed first, as in `rewrite_files`.
+        """
+        root = parse_spark_path(self._files.spark_root)
+        assert root is not None, "Spark's form of a location is an absolute path"
+        paths = [file.path for file in self._list_files(_in(place, STATE))[0]]
+        for path in filter(_UNFINISHED.search, paths):
+            self._files.remove_file(path)  # of a killed attempt; releases before 4.3 read every name here as a number
+        relocation = Relocation((), root, frozenset(paths))
+        rewritten = []
+        for path, data in self._files.read_files(filter(find_naming_file, paths), LOG_BYTES_MAX).items():
+            rewriter = relocation.open_rewriter(path)
+            assert rewriter is not None
+            content = rewriter.feed(data) + rewriter.finish()
+            if rewriter.has_changed:
+                self._files.remove_file(crc_path(path))
+                self._files.replace(path, content)
+                rewritten.append(path)
+        return rewritten
+
     def set_aside(self, place: str, batch: int, attempt: int) -> str:
         """Move the offsets of a batch and their checksum file. Return the new path, relative to the checkpoint."""
         if type(batch) is not int or batch < 0 or type(attempt) is not int or ".." in place.split("/"):
@@ -102,12 +134,22 @@ class CheckpointExaminer:
         tree = self._logs_of_truncated(place) if whole.truncated else whole.subtree(place)
         tree = self._with_logs(tree, query.logs_to_read(tree, LOG_FILES_MAX), place, tolerant=thorough)
         if not tree.truncated:
+            tree = dataclasses.replace(tree, named_files=self._locate(state_check.named_schemas(tree, parse_logs(tree))))
             reader = StateReader(lambda paths, bytes_max: self._read(tree, paths, place, bytes_max), self._files.read_bytes_max)
             tree = reader.add_state(tree, parse_logs(tree), tolerant=thorough, thorough=thorough)
         try:
             return examine(tree, place)
         finally:
             find_stores.cache_clear()  # the cached tree may have 100,000 files
+
+    def _locate(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the places of files by their absolute paths, as far as they are known."""
+        found = {}
+        for path in list(dict.fromkeys(paths))[:NAMED_FILES_MAX]:
+            with contextlib.suppress(Unavailable):
+                if (place := self._files.locate(path)) is not None:
+                    found[path] = place
+        return found
 
     def _logs_of_truncated(self, place: str) -> FileTree:
         """Return the logs of a query whose location has too many files to list: all files but those of its state."""

@@ -15,7 +15,14 @@ from holdfast.model.job import Progress, Report
 from holdfast.runner.execution.checkpoint_check import CheckpointDamaged, CheckpointVerification
 from holdfast.runner.execution.location_ownership import LocationOwnership
 from holdfast.storage import CheckpointClaim, Claims, ForeignCheckpoint
-from tests.harness.checkpoint_trees import LONG_KEY_SCHEMA, checkpoint_files, operator_state, sink_log_files, write_files
+from tests.harness.checkpoint_trees import (
+    LONG_KEY_SCHEMA,
+    checkpoint_files,
+    operator_state,
+    sink_log_files,
+    transform_state,
+    write_files,
+)
 
 CLAIM = CheckpointClaim(cluster="c", job="j1", attempt=2, node="n1", nonce="x")
 NO_PROGRESS = Report(Attempt(1), NodeId("n1"), 1000.0)
@@ -106,6 +113,32 @@ def test_temporary_files_of_a_new_checkpoint_are_moved_aside_with_a_note(tmp_pat
     assert moved == ["commits-.0.1a2b.tmp", "offsets-..0.5f2c.tmp.crc", "offsets-.0.5f2c.tmp"]
     assert list((checkpoint.query / "offsets").iterdir()) == []
     assert checkpoint.verify(NO_PROGRESS, claim=replace(CLAIM, attempt=3)) == ""
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["original exists", "original deleted"])
+def test_copied_checkpoint_names_its_own_schema_files_from_then_on(tmp_path: Path, exists: bool) -> None:
+    original, checkpoint = tmp_path / "old" / "query-1", JobCheckpoint(tmp_path / "new")
+    schema = "state/0/_stateSchema/default/0_5a92"
+    state = transform_state(f"file:{original}/{schema}", "transformWithStateExec", version=5)
+    files = {**checkpoint_files(4, committed=4), **state}
+    for query in (original, checkpoint.query) if exists else (checkpoint.query,):
+        write_files(files, query, with_checksums=True)
+    (checkpoint.query / "state/0/_metadata/v2/.0.0123456789abcdef.tmp").write_bytes(b"v2")  # a killed attempt left it
+    assert checkpoint.verify(report_with_batch(4)) == (
+        f"metadata of the state in {checkpoint.query} named schema files elsewhere and now names the copies beside it"
+    )
+    metadata = checkpoint.query / "state" / "0" / "_metadata" / "v2" / "0"
+    assert f'"file:{checkpoint.query}/{schema}"' in metadata.read_text()
+    assert [file.name for file in metadata.parent.iterdir()] == ["0"]
+    assert checkpoint.verify(report_with_batch(4), claim=replace(CLAIM, attempt=3)) == ""
+
+
+def test_missing_schema_file_without_a_copy_is_refused(tmp_path: Path) -> None:
+    checkpoint = JobCheckpoint(tmp_path)
+    state = transform_state(f"file:{tmp_path}/old/0_5a92", "transformWithStateExec", version=5)
+    write_files({**checkpoint_files(4, committed=4), **state}, checkpoint.query)
+    with pytest.raises(CheckpointDamaged, match=r"_metadata/v2/0 names file:.*/old/0_5a92, which does not exist"):
+        checkpoint.verify(report_with_batch(4))
 
 
 def test_incomplete_offsets_file_is_kept_and_refused_if_its_batch_may_have_had_an_effect(checkpoint: JobCheckpoint) -> None:

@@ -11,10 +11,11 @@ from holdfast.checkpoint.damage_rules import (
     STATE_SCHEMA_UNREADABLE,
     STATE_VERSION_MISSING,
 )
-from holdfast.checkpoint.file_tree import FileTree
+from holdfast.checkpoint.file_tree import HERE, FileTree
 from holdfast.checkpoint.finding import ONLY_CHECKSUM_LEFT, Finding, damage, doubt, remark
 from holdfast.checkpoint.query_logs import STATE, QueryLogs
 from holdfast.checkpoint.state import state_store
+from holdfast.checkpoint.state.named_schemas import JOIN, TRANSFORM, check_named_schemas
 from holdfast.checkpoint.state.state_schema import KeyColumns, read_key_columns
 from holdfast.checkpoint.state.state_store import LoadPlan, StateStore
 
@@ -25,7 +26,7 @@ REPAIRS_SNAPSHOTS = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 
 
 def find_problems(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
-    yield from _check_descriptions(tree)
+    yield from _check_descriptions(tree, logs.next_batch)
     yield from _missing_operators(tree, logs)
     if not tree.subfolders(STATE):
         return
@@ -118,7 +119,17 @@ def _shared_schemas(tree: FileTree, operator: str) -> list[str]:
     return sorted(file.path for file in state_store.metadata_files(tree) if file.path.startswith(folder))
 
 
-def _check_descriptions(tree: FileTree) -> Iterator[Finding]:
+def named_schemas(tree: FileTree, logs: QueryLogs) -> list[str]:
+    """Return the absolute paths of the schema files that Spark reads when the query starts."""
+    described = (_describe(tree, operator, logs.next_batch)[0] for operator in _operators(tree))
+    return [path for operator in described if operator is not None for path in operator.schema_files]
+
+
+def _operators(tree: FileTree) -> list[str]:
+    return [name for name in tree.subfolders(STATE) if name.isascii() and name.isdigit() and len(name) < 10]
+
+
+def _check_descriptions(tree: FileTree, batch: int) -> Iterator[Finding]:
     """Yield unreadable schemas, and checksum files that prevent Spark from writing the metadata of an operator."""
     folders = {path.rpartition("/")[0] for path in tree.files if path.startswith(f"{STATE}/")}
     for folder in sorted(folder for folder in folders if folder.endswith("/_metadata")):
@@ -136,11 +147,26 @@ def _check_descriptions(tree: FileTree) -> Iterator[Finding]:
                 yield doubt(path, str(unknown))
             else:
                 yield from _mismatch(tree, path)
-        for path in _shared_schemas(tree, operator):
-            try:
-                read_key_columns(tree.contents.get(path, b""))
-            except (log_files.TornFile, log_files.UnknownFormat) as problem:
-                yield doubt(path, f"{problem}; Spark reads the schema at the path that the operator's metadata names")
+        yield from _check_shared_schemas(tree, operator, batch)
+
+
+def _check_shared_schemas(tree: FileTree, operator: str, batch: int) -> Iterator[Finding]:
+    described = _describe(tree, operator, batch)[0]
+    names = described.schema_files if described is not None and described.name.startswith((TRANSFORM, JOIN)) else ()
+    needed = {name.rpartition("/")[2] for name in names if tree.named_files.get(name) == HERE}
+    for path in _shared_schemas(tree, operator):
+        data = tree.contents.get(path)
+        try:
+            read_key_columns(data or b"")
+        except log_files.TornFile as torn:
+            if data is not None and path.rpartition("/")[2] in needed:
+                yield damage(STATE_SCHEMA_UNREADABLE, path, str(torn))
+            else:
+                yield doubt(path, f"{torn}; Spark reads the schema at the path that the operator's metadata names")
+        except log_files.UnknownFormat as unknown:
+            yield doubt(path, str(unknown))
+        else:
+            yield from _mismatch(tree, path)
 
 
 def _mismatch(tree: FileTree, path: str) -> Iterator[Finding]:
@@ -153,10 +179,13 @@ def _missing_partitions(tree: FileTree, logs: QueryLogs) -> Iterator[Finding]:
     """Yield partitions and stores without any file, although the next batch loads a version of them."""
     batch = logs.next_batch
     stores = state_store.find_stores(tree)
-    for operator in (name for name in tree.subfolders(STATE) if name.isascii() and name.isdigit() and len(name) < 10):
+    for operator in _operators(tree):
         described, problem = _describe(tree, operator, batch)
         if problem is not None:
             yield problem
+        metadata = operator_description(tree, operator, batch)
+        if batch > 0 and described is not None and metadata is not None:
+            yield from check_named_schemas(tree, metadata, described)  # batch 0 begins without earlier schemas
         if batch == 0:
             continue  # Spark writes the metadata before the first task runs, and version 0 has no file
         own = [store for store in stores if store.operator == int(operator) and state_store.is_loaded(store, logs)]

@@ -2,9 +2,13 @@
 
 import enum
 import json
+import re
 import struct
 
 from holdfast.checkpoint.log_files import TornFile, UnknownFormat
+
+_TYPE = re.compile(r"[a-z_]+([ (].*)?")
+"""Name of a type, with parameters or further words: `long`, `decimal(10,0)`, `interval day to second`."""
 
 
 class KeyColumns(enum.Enum):
@@ -69,8 +73,8 @@ def _read_column_family(reader: _Reader) -> KeyColumns:
     key = reader.chunks()
     reader.skip(2)
     columns = _columns(key, reader.chunks())
-    reader.chunks()
-    reader.chunks()
+    _parse(reader.chunks())  # how keys are encoded
+    reader.chunks()  # columns of the user's key in a map, or an object without content
     return columns
 
 
@@ -82,14 +86,21 @@ def _columns(key: str, value: str) -> KeyColumns:
 
 
 def _fields(text: str) -> list[object]:
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError):
-        raise TornFile("contains a schema that is truncated or is not JSON") from None
+    schema = _parse(text)
     fields = schema.get("fields") if isinstance(schema, dict) else None
     if not isinstance(fields, list):
         raise TornFile("contains a schema that is not in the format that Spark writes")
+    types = [column.get("type") for column in fields if isinstance(column, dict)]
+    if not all(_TYPE.fullmatch(type) for type in types if isinstance(type, str)):
+        raise TornFile("contains a column type that Spark cannot read")
     return fields
+
+
+def _parse(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise TornFile("contains a schema that is truncated or is not JSON") from None
 
 
 def _join(columns: list[KeyColumns]) -> KeyColumns:

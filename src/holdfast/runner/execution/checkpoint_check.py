@@ -1,7 +1,8 @@
 """Verification of a job's checkpoints before each attempt: a driver never starts from a checkpoint that cannot be trusted.
 
-Blocks. Only reads, with two exceptions. An incomplete offsets file is moved aside if its batch certainly had no effect.
-Temporary files in a new checkpoint, with which Spark refuses to start, are moved aside, too.
+Blocks. Only reads, with three exceptions. An incomplete offsets file is moved aside if its batch certainly had no effect.
+Temporary files in a new checkpoint, with which Spark refuses to start, are moved aside, too. Metadata of a copied checkpoint
+that names schema files of the original is rewritten to name the copies.
 """
 
 from collections.abc import Iterator
@@ -149,13 +150,17 @@ class CheckpointVerification:
     # Repair and record
 
     def _repair(self, place: _QueryCheckpoint, verdict: CheckpointVerdict) -> Iterator[str]:
-        """Move files aside that prevent a start and had no effect. Yield a sentence about each repair."""
+        """Move files aside that prevent a start and had no effect, and rewrite paths. Yield a sentence about each repair."""
         if verdict.batch_to_set_aside is not None:
             yield self._set_aside(place, verdict.batch_to_set_aside)
         if verdict.leftovers:
             assert place.query is not None
             folder = place.checkpoints.set_leftovers_aside(place.query, verdict.leftovers, self._claim.attempt)
             yield f"temporary files of {place.location}, left from a batch that was never planned, were moved to {folder}"
+        if verdict.names_other_place:
+            assert place.query is not None
+            place.checkpoints.adopt_schema_files(place.query)
+            yield f"metadata of the state in {place.location} named schema files elsewhere and now names the copies beside it"
 
     def _set_aside(self, place: _QueryCheckpoint, batch: int) -> str:
         assert place.query is not None

@@ -16,6 +16,8 @@ class Files(Protocol):
 
     display_name: str
     """Location of the root, without its query, for messages."""
+    spark_root: str
+    """Location of the root in Spark's form."""
     read_bytes_max: int
     """Bytes of state that a check of a checkpoint may read."""
 
@@ -33,6 +35,12 @@ class Files(Protocol):
 
     def read(self, path: str) -> bytes:
         """Return the content of a file. Raises FileNotFoundError."""
+
+    def locate(self, path: str) -> str | None:
+        """Return the place of a file by its absolute path in Spark's form, which can be outside of the root.
+
+        None if this process cannot tell: the path is in a store that it does not access.
+        """
 
     def open_reader(self, path: str) -> contextlib.AbstractContextManager[ReadInto]:
         """Open a file for reading. Raises FileNotFoundError."""

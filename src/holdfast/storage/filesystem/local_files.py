@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from holdfast.atomic_file import write_atomically
-from holdfast.checkpoint.file_tree import File
+from holdfast.checkpoint.file_tree import ELSEWHERE, HERE, MISSING, File
+from holdfast.checkpoint.relocation.spark_path import FILE, parse_spark_path
 from holdfast.storage.digest import ReadInto, Write
 from holdfast.storage.filesystem.local_io import open_plain_file
 from holdfast.storage.filesystem.os_errors import os_errors_as_unavailable
@@ -22,7 +23,7 @@ class LocalFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.display_name = str(root)
+        self.display_name = self.spark_root = str(root)
 
     def walk(self, files_max: int | None = None, *, below: str = "") -> tuple[list[File], bool]:
         found: list[File] = []
@@ -82,6 +83,9 @@ class LocalFiles:
 
             yield read_into
 
+    def locate(self, path: str) -> str | None:
+        return locate_local_file(path, self._root)
+
     def _open(self, path: str) -> int:
         display_name = f"{self._root}/{path}"
         with os_errors_as_unavailable(f"cannot read {display_name}"):
@@ -135,6 +139,25 @@ class LocalFiles:
 
     def subtree(self, *names: str) -> "LocalFiles":
         return LocalFiles(self._root.joinpath(*names))
+
+
+def locate_local_file(path: str, root: Path | None) -> str | None:
+    """Return the place of a file by its path in Spark's form, or None for a path that is not local or cannot be accessed.
+
+    A link to a file below the root counts as this file.
+    """
+    parsed = parse_spark_path(path)
+    if parsed is None or parsed.scheme != FILE:
+        return None
+    try:
+        if not stat.S_ISREG(os.stat(parsed.path).st_mode):
+            return MISSING
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING
+    except (OSError, ValueError):
+        return None
+    is_here = root is not None and Path(os.path.realpath(parsed.path)).is_relative_to(os.path.realpath(root))
+    return HERE if is_here else ELSEWHERE
 
 
 def _plain_file(entry: "os.DirEntry[str]", path: str) -> File | None:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.checkpoint.file_tree import File
+from holdfast.checkpoint.file_tree import ELSEWHERE, HERE, MISSING, File
+from holdfast.checkpoint.relocation.spark_path import parse_spark_path, path_below
 from holdfast.errors import Refused
 from holdfast.storage.digest import ReadInto, Write
+from holdfast.storage.filesystem.local_files import locate_local_file
 from holdfast.storage.filesystem.os_errors import first_line, os_errors_as_unavailable
 from holdfast.storage.filesystem.remote_folder import OBJECT_STORES, READ_AHEAD_BYTES, TransferProgress, connect
 from holdfast.storage.location import Location
@@ -25,6 +27,7 @@ class RemoteFiles:
     def __init__(self, location: Location) -> None:
         self._location = location
         self.display_name = location.display_name
+        self.spark_root = location.spark_uri
         with os_errors_as_unavailable(f"cannot reach {self.display_name}"):
             try:
                 self._files, self._path = connect(location)
@@ -66,6 +69,19 @@ class RemoteFiles:
         with concurrent.futures.ThreadPoolExecutor(READ_THREADS) as pool:
             contents = dict(zip(requested, pool.map(read, requested), strict=True))
         return {path: data for path, data in contents.items() if data is not None and len(data) <= bytes_max}
+
+    def locate(self, path: str) -> str | None:
+        from pyarrow.fs import FileType
+
+        named, root = parse_spark_path(path), parse_spark_path(f"{self._location.spark_uri}/")
+        if named is None or root is None or not named.is_in_same_store(root):
+            return locate_local_file(path, None)
+        store = self._path.removesuffix(self._location.path)
+        with os_errors_as_unavailable(f"cannot read {path}"):
+            info = self._files.get_file_info(f"{store}{named.path.lstrip('/')}")
+        if info.type != FileType.File:
+            return MISSING
+        return HERE if path_below(root, named) is not None else ELSEWHERE
 
     def read(self, path: str) -> bytes:
         return self._read(path, None)

@@ -59,6 +59,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         CheckpointExaminer.examine_sink,
         CheckpointExaminer.read_position,
         CheckpointExaminer.rewrite_files,
+        CheckpointExaminer.adopt_schema_files,
         CheckpointExaminer.set_aside,
         CheckpointRemover.remove_owned,
         CheckpointExaminer.set_leftovers_aside,
