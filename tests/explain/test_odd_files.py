@@ -1,13 +1,21 @@
 """Logs with prefixes, colours, other encodings and odd contents: the same events are found."""
 
+import builtins
+import errno
+import gzip
 import json
+import os
 import re
+import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast.explain import range_scan
+from holdfast.errors import Refused
+from holdfast.explain import inputs, range_scan
+from holdfast.explain.inputs import find_inputs
 from holdfast.explain.library import load_library
 from holdfast.explain.library.event_pattern import EventPattern
 from holdfast.explain.library.timestamp import format_timestamp, parse_timestamp
@@ -193,3 +201,67 @@ def test_colours_before_a_shape_are_skipped_unless_a_shape_uses_them() -> None:
     assert fits(b"\x1b[3") == 0
     assert fits(b"\xef\xbb\xbf12:34") == 1
     assert fits(b"\xef\xbb12:34") == -1
+
+
+@pytest.mark.parametrize("size", [40, 100_000], ids=["shorter than a sample", "longer than a block"])
+def test_compressed_file_that_is_cut_off_is_read_up_to_the_cut(tmp_path: Path, size: int) -> None:
+    """Its complete part holds the records that were written before the machine died."""
+    data = b"".join(LOOKING.replace(b"13:13:09,418", b"13:13:09,%03d" % (n % 1000)) for n in range(size))
+    compressed = gzip.compress(data)[: 100 if size == 40 else -5000]
+    (tmp_path / "a.log.gz").write_bytes(compressed)
+    complete = zlib.decompressobj(31).decompress(compressed)
+    found = scan_files(tmp_path / "a.log.gz")
+    assert 0 < found.counts.lines == complete.count(b"\n") + (not complete.endswith(b"\n"))
+    assert [problem.removeprefix(str(tmp_path)) for problem in found.problems] == [
+        "/a.log.gz: not read to its end: Truncated compressed stream"
+    ]
+
+
+def test_compressed_file_without_a_readable_byte_is_named_in_a_note(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOOKING)[:10])
+    found = scan_files(tmp_path / "a.log.gz")
+    assert (found.counts.lines, len(found.problems)) == (0, 1)
+
+
+def test_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    """Shells name a pipe for `<(command)`. Its size is 0 and it can be read only once."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[LOOKING * 5])
+    writer.start()
+    (file,) = find_inputs([str(tmp_path / "pipe")])
+    writer.join()
+    assert (file.name, file.size, file.is_temporary) == (str(tmp_path / "pipe"), 5 * len(LOOKING), True)
+    Path(file.path).unlink()
+
+
+def test_pipe_in_a_directory_is_skipped(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.log").write_bytes(LOOKING)
+    assert [file.name for file in find_inputs([str(tmp_path), str(tmp_path / "*")])] == [str(tmp_path / "a.log")]
+
+
+def test_device_and_dangling_link_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    for path, reason in (("/dev/zero", "it is a device"), (str(tmp_path / "link"), "No such file")):
+        with pytest.raises(Refused, match=f"{path} cannot be read: {reason}"):
+            find_inputs([path])
+
+
+def test_unreadable_file_in_a_directory_is_named_in_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are still explained: /var/log usually has a file that only root can read."""
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(LOOKING)
+
+    def open_refusing(path: str, *arguments: object, **options: object) -> object:
+        if str(path).endswith("b.log"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return builtins.open(path, *arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(inputs, "open", open_refusing, raising=False)
+    answer = explain_logs(tmp_path)
+    assert answer.scan.counts.records == 1
+    assert answer.notes == [f"{tmp_path / 'b.log'}: cannot be read: Permission denied"]
+    assert not answer.complete
+    with pytest.raises(Refused, match=r"b\.log cannot be read: Permission denied"):
+        find_inputs([str(tmp_path / "b.log")])
