@@ -154,7 +154,8 @@ class ScriptDriver:
             self._drain_if_stopping()
             return 0
         code = status if isinstance(status, int) else 1
-        reason = f"the script ended with exit code {code & 0xFF}"
+        # Without the mask: sys.exit(os.system(…)) passes on 256 for exit code 1, and a failure with exit code 0 misleads.
+        reason = f"the script ended with exit code {code if code > 0 else code & 0xFF}"
         if not isinstance(status, int):
             sys.stderr.write(f"{status}\n")
             reason = f"the script ended: {' '.join(str(status).split())[:200]}"
