@@ -53,6 +53,75 @@ def test_wrappers_colours_and_line_ends_do_not_change_the_events(tmp_path: Path,
     assert not any("\x1b" in event.text or "\ufeff" in event.text for event in modified.events)
 
 
+PREFIXES = [
+    "2026-11-16T12:00:00.123456789Z stdout F ",
+    "2026-11-16T12:00:00.123456789+01:00 stderr F ",
+    "2026-11-16T12:00:00.123456789Z ",
+    "[pod/zk-0/zookeeper] ",
+    "[pod/zk-0/zookeeper] 2026-11-16T12:00:00.123456789Z ",
+    "zk-1  | ",
+    "\x1b[36mzk-1  | \x1b[0m",
+    "Nov 16 12:00:00 node7 zookeeper[812]: ",
+    "Nov  6 12:00:00.123456 node7 zookeeper: ",
+    "2026-11-16T12:00:00+0100 node7 zookeeper[812]: ",
+    "2026-11-16T12:00:00.123456+01:00 node7 zookeeper[812]: ",
+    "2026-11-16T12:00:00.123456-08:00 node7 zookeeper: ",
+    "<14>Nov 16 12:00:00 node7 zookeeper[812]: ",
+    "<14>1 2026-11-16T12:00:00.123456+01:00 node7 zookeeper 812 - - ",
+    "<14>1 2026-11-16T12:00:00Z node7 zookeeper - - - ",
+    "zk1/zookeeper.log:",
+    "zk1/zookeeper.log:17:",
+    "17:",
+    "> ",
+    ">> ",
+    "    ",
+    "- `",
+]
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_prefix_of_every_line_does_not_change_the_events(tmp_path: Path, compiled: bool) -> None:
+    """Collectors, pagers and mails put it before the lines of a stack trace, too. It must not hide the time of the record."""
+    trace = LOOKING.replace(b"LOOKING", b"Exception when following the leader: a: b")
+    data = LOOKING + (trace + b"java.net.SocketTimeoutException: Read timed out\n\tat a.B.c(D.java:1)\n") * 5 + LOOKING
+    (tmp_path / "plain.log").write_bytes(data)
+    plain = scan_files(tmp_path / "plain.log", compiled=compiled)
+    for number, prefix in enumerate(PREFIXES):
+        lines = data.decode().splitlines(keepends=True)
+        (tmp_path / f"{number}.log").write_text("".join(prefix + line for line in lines))
+        found = scan_files(tmp_path / f"{number}.log", compiled=compiled)
+        assert event_summary(found) == event_summary(plain), prefix
+        assert found.errors.counts == plain.errors.counts, prefix
+        shown = {re.sub(r"\x1b\[[\d;]*m", "", prefix + line).strip() for line in lines}
+        assert shown.issuperset(event.text for event in found.events), prefix
+
+
+def test_lines_that_only_look_wrapped_keep_their_own_times(tmp_path: Path) -> None:
+    """A program may write the time as a collector does, and a word with a colon after it."""
+    for time in ("2026-11-16T12:00:00.123456789Z", "2026-11-16T12:00:00.123456+01:00"):
+        (tmp_path / "a.log").write_text(f"{time} INFO a.B: State change: SUSPENDED\n" * 5)
+        found = scan_files(tmp_path / "a.log")
+        assert (found.counts.records, found.counts.unparsed_lines, len(found.events)) == (5, 0, 5)
+        assert all(event.ms is not None and event.zoned for event in found.events)
+
+
+def test_quoted_record_ends_with_the_quotation(tmp_path: Path) -> None:
+    """What people write below a quotation or a code block is not evidence."""
+    text = (
+        "Anna wrote:\n\n> {}> in the old cluster\n>\n> Expiring session 0x1, timeout of 6000ms exceeded\n\n"
+        "- Expiring session 0x2, timeout of 6000ms exceeded\n\n```\n{}```\nExpiring session 0x3, timeout of 6000ms exceeded\n"
+    )
+    (tmp_path / "a.txt").write_text(text.format(LOOKING.decode(), LOOKING.decode()))
+    found = scan_files(tmp_path / "a.txt")
+    assert [(event.kind, event.line) for event in found.events] == [("zk-looking", 3), ("zk-looking", 11)]
+
+
+def test_statement_that_a_mail_wrapped_is_recognized(tmp_path: Path) -> None:
+    record = LOOKING.replace(b"LOOKING\n", b"fsync-ing the write ahead log in\n> SyncThread:1 took 5000ms\n")
+    (tmp_path / "a.txt").write_bytes(b"Anna wrote:\n\n> " + record + b"\nWhy?\n")
+    assert [(event.kind, event.duration_ms) for event in scan_files(tmp_path / "a.txt").events] == [("zk-fsync-slow", 5000)]
+
+
 def event_summary(found: MergedScan) -> tuple[object, ...]:
     counts = found.counts
     events = [(event.kind, event.line, event.ms, event.duration_ms) for event in found.events]
