@@ -64,10 +64,17 @@ class ScriptDriver:
         self._stop = process_stop_request()
         progress = ProgressReporter(environment.control_directory)
         self._readiness = Readiness(environment.control_directory, self._queries)
-        self._monitor = MonitorThread(self._queries, self._stop, progress, self._readiness, on_abandoned=self._on_abandoned)
+        self._started_queries = StartedQueries(environment.control_directory)
+        self._monitor = MonitorThread(
+            self._queries,
+            self._stop,
+            progress,
+            self._readiness,
+            on_abandoned=self._on_abandoned,
+            on_failures=self._started_queries.report_failures,
+        )
         self._servers = ServerWatch(self._queries, self._monitor, progress, self._end_now)
         self._application = ApplicationMonitor(environment.control_directory)
-        self._started_queries = StartedQueries(environment.control_directory)
         self._exit_writer = ExitRecordWriter(environment.control_directory)
         self._prestart = JvmPrestart(environment.control_directory)
         self._gate = KafkaGate(script, os.environ, self._stop, self._end_now)
