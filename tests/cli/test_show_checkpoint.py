@@ -36,6 +36,20 @@ def test_position_and_state_of_each_query_are_shown(cluster: PreparedCluster) ->
     assert query["state"] == [{"number": 0, "partitions": 2, "version_min": 1, "version_max": 1234, "bytes": 2468}]
 
 
+def test_name_that_the_encoding_of_this_machine_lacks_is_a_problem_of_the_status(
+    cluster: PreparedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status is read in a thread: its traceback was printed, and the status was empty."""
+    cluster.submit("j1")
+    elsewhere = str(tmp_path / "wörter")
+    write_files(checkpoint_files(2), Path(elsewhere))
+    Claims(str(root_of(cluster, "j1"))).save_known_queries(KnownQueries((KnownQuery(elsewhere, "clicks", "noop", "", 1),)))
+    for variable, value in (("LC_ALL", "C"), ("PYTHONUTF8", "0"), ("PYTHONCOERCECLOCALE", "0")):
+        monkeypatch.setenv(variable, value)
+    assert "cannot be read here: 'ascii' codec" in run_ok(cluster, "show", "j1")
+    assert "'ascii' codec" in run_json(cluster, "show", "j1")["checkpoint"]["problem"]
+
+
 def test_harmful_findings_are_shown_first(cluster: PreparedCluster) -> None:
     cluster.submit("j1")
     write_files({**checkpoint_files(5), "offsets/1": b"", "commits/4": b"v1\n{"}, root_of(cluster, "j1"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster.command import error_message, holdfast
+from tests.harness.cluster.command import HOLDFAST, error_message, holdfast
 
 
 @pytest.mark.slow
@@ -71,3 +71,21 @@ def test_explain_tells_how_to_read_a_cluster(arguments: list[str], sentence: str
 def test_optional_job_is_in_brackets() -> None:
     assert "Usage: holdfast events [OPTIONS] [JOB]" in holdfast("events", "--help").stdout
     assert "Usage: holdfast show [OPTIONS] JOB" in holdfast("show", "--help").stdout
+
+
+def test_full_disk_of_the_output_is_named_as_the_cause() -> None:
+    answer = holdfast("-c", '"$0" "$@" > /dev/full', *HOLDFAST, "completion", "bash", command=["sh"])
+    assert error_message(answer) == (
+        "holdfast: the output cannot be written: No space left on device. The command may have taken effect all the same"
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_replaced_by_dev_null(closed: str) -> None:
+    """Otherwise the next file or connection gets the number 1, and all that child processes print goes into it."""
+    program = (
+        "import os, sys; from holdfast.cli.command_line import _replace_closed_streams; _replace_closed_streams(); "
+        "sys.stdout.buffer.write(b''); sys.exit(any(os.readlink(f'/proc/self/fd/{n}') == '' for n in range(3)))"
+    )
+    answer = holdfast("-c", f'"$0" -c "$1" {closed}', HOLDFAST[0], program, command=["sh"])
+    assert (answer.returncode, answer.stderr) == (0, "")

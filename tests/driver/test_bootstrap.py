@@ -119,6 +119,12 @@ def test_sys_exit_determines_exit_code_and_record(driver: DriverProcess, stateme
         assert driver.exit_record()["reason"] == f"the script ended with exit code {code}"
 
 
+def test_exit_code_of_which_the_system_keeps_zero_is_named_in_full(driver: DriverProcess) -> None:
+    assert driver.run("import os\nraise SystemExit(os.system('exit 1'))") == 0
+    assert driver.exit_record()["how"] == "failed"
+    assert driver.exit_record()["reason"] == "the script ended with exit code 256"
+
+
 def test_os_exit_leaves_no_exit_record(driver: DriverProcess) -> None:
     assert driver.run("import os\nos._exit(7)") == 7
     assert not (driver.control / "end.json").exists()

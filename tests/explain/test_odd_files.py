@@ -1,13 +1,21 @@
 """Logs with prefixes, colours, other encodings and odd contents: the same events are found."""
 
+import builtins
+import errno
+import gzip
 import json
+import os
 import re
+import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast.explain import range_scan
+from holdfast.errors import Refused
+from holdfast.explain import inputs, range_scan
+from holdfast.explain.inputs import find_inputs
 from holdfast.explain.library import load_library
 from holdfast.explain.library.event_pattern import EventPattern
 from holdfast.explain.library.timestamp import format_timestamp, parse_timestamp
@@ -43,6 +51,75 @@ def test_wrappers_colours_and_line_ends_do_not_change_the_events(tmp_path: Path,
     original, modified = scan_files(tmp_path / "a.log"), scan_files(tmp_path / "b.log")
     assert event_summary(modified) == event_summary(original)
     assert not any("\x1b" in event.text or "\ufeff" in event.text for event in modified.events)
+
+
+PREFIXES = [
+    "2026-11-16T12:00:00.123456789Z stdout F ",
+    "2026-11-16T12:00:00.123456789+01:00 stderr F ",
+    "2026-11-16T12:00:00.123456789Z ",
+    "[pod/zk-0/zookeeper] ",
+    "[pod/zk-0/zookeeper] 2026-11-16T12:00:00.123456789Z ",
+    "zk-1  | ",
+    "\x1b[36mzk-1  | \x1b[0m",
+    "Nov 16 12:00:00 node7 zookeeper[812]: ",
+    "Nov  6 12:00:00.123456 node7 zookeeper: ",
+    "2026-11-16T12:00:00+0100 node7 zookeeper[812]: ",
+    "2026-11-16T12:00:00.123456+01:00 node7 zookeeper[812]: ",
+    "2026-11-16T12:00:00.123456-08:00 node7 zookeeper: ",
+    "<14>Nov 16 12:00:00 node7 zookeeper[812]: ",
+    "<14>1 2026-11-16T12:00:00.123456+01:00 node7 zookeeper 812 - - ",
+    "<14>1 2026-11-16T12:00:00Z node7 zookeeper - - - ",
+    "zk1/zookeeper.log:",
+    "zk1/zookeeper.log:17:",
+    "17:",
+    "> ",
+    ">> ",
+    "    ",
+    "- `",
+]
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_prefix_of_every_line_does_not_change_the_events(tmp_path: Path, compiled: bool) -> None:
+    """Collectors, pagers and mails put it before the lines of a stack trace, too. It must not hide the time of the record."""
+    trace = LOOKING.replace(b"LOOKING", b"Exception when following the leader: a: b")
+    data = LOOKING + (trace + b"java.net.SocketTimeoutException: Read timed out\n\tat a.B.c(D.java:1)\n") * 5 + LOOKING
+    (tmp_path / "plain.log").write_bytes(data)
+    plain = scan_files(tmp_path / "plain.log", compiled=compiled)
+    for number, prefix in enumerate(PREFIXES):
+        lines = data.decode().splitlines(keepends=True)
+        (tmp_path / f"{number}.log").write_text("".join(prefix + line for line in lines))
+        found = scan_files(tmp_path / f"{number}.log", compiled=compiled)
+        assert event_summary(found) == event_summary(plain), prefix
+        assert found.errors.counts == plain.errors.counts, prefix
+        shown = {re.sub(r"\x1b\[[\d;]*m", "", prefix + line).strip() for line in lines}
+        assert shown.issuperset(event.text for event in found.events), prefix
+
+
+def test_lines_that_only_look_wrapped_keep_their_own_times(tmp_path: Path) -> None:
+    """A program may write the time as a collector does, and a word with a colon after it."""
+    for time in ("2026-11-16T12:00:00.123456789Z", "2026-11-16T12:00:00.123456+01:00"):
+        (tmp_path / "a.log").write_text(f"{time} INFO a.B: State change: SUSPENDED\n" * 5)
+        found = scan_files(tmp_path / "a.log")
+        assert (found.counts.records, found.counts.unparsed_lines, len(found.events)) == (5, 0, 5)
+        assert all(event.ms is not None and event.zoned for event in found.events)
+
+
+def test_quoted_record_ends_with_the_quotation(tmp_path: Path) -> None:
+    """What people write below a quotation or a code block is not evidence."""
+    text = (
+        "Anna wrote:\n\n> {}> in the old cluster\n>\n> Expiring session 0x1, timeout of 6000ms exceeded\n\n"
+        "- Expiring session 0x2, timeout of 6000ms exceeded\n\n```\n{}```\nExpiring session 0x3, timeout of 6000ms exceeded\n"
+    )
+    (tmp_path / "a.txt").write_text(text.format(LOOKING.decode(), LOOKING.decode()))
+    found = scan_files(tmp_path / "a.txt")
+    assert [(event.kind, event.line) for event in found.events] == [("zk-looking", 3), ("zk-looking", 11)]
+
+
+def test_statement_that_a_mail_wrapped_is_recognized(tmp_path: Path) -> None:
+    record = LOOKING.replace(b"LOOKING\n", b"fsync-ing the write ahead log in\n> SyncThread:1 took 5000ms\n")
+    (tmp_path / "a.txt").write_bytes(b"Anna wrote:\n\n> " + record + b"\nWhy?\n")
+    assert [(event.kind, event.duration_ms) for event in scan_files(tmp_path / "a.txt").events] == [("zk-fsync-slow", 5000)]
 
 
 def event_summary(found: MergedScan) -> tuple[object, ...]:
@@ -193,3 +270,67 @@ def test_colours_before_a_shape_are_skipped_unless_a_shape_uses_them() -> None:
     assert fits(b"\x1b[3") == 0
     assert fits(b"\xef\xbb\xbf12:34") == 1
     assert fits(b"\xef\xbb12:34") == -1
+
+
+@pytest.mark.parametrize("size", [40, 100_000], ids=["shorter than a sample", "longer than a block"])
+def test_compressed_file_that_is_cut_off_is_read_up_to_the_cut(tmp_path: Path, size: int) -> None:
+    """Its complete part holds the records that were written before the machine died."""
+    data = b"".join(LOOKING.replace(b"13:13:09,418", b"13:13:09,%03d" % (n % 1000)) for n in range(size))
+    compressed = gzip.compress(data)[: 100 if size == 40 else -5000]
+    (tmp_path / "a.log.gz").write_bytes(compressed)
+    complete = zlib.decompressobj(31).decompress(compressed)
+    found = scan_files(tmp_path / "a.log.gz")
+    assert 0 < found.counts.lines == complete.count(b"\n") + (not complete.endswith(b"\n"))
+    assert [problem.removeprefix(str(tmp_path)) for problem in found.problems] == [
+        "/a.log.gz: not read to its end: Truncated compressed stream"
+    ]
+
+
+def test_compressed_file_without_a_readable_byte_is_named_in_a_note(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOOKING)[:10])
+    found = scan_files(tmp_path / "a.log.gz")
+    assert (found.counts.lines, len(found.problems)) == (0, 1)
+
+
+def test_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    """Shells name a pipe for `<(command)`. Its size is 0 and it can be read only once."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[LOOKING * 5])
+    writer.start()
+    (file,) = find_inputs([str(tmp_path / "pipe")])
+    writer.join()
+    assert (file.name, file.size, file.is_temporary) == (str(tmp_path / "pipe"), 5 * len(LOOKING), True)
+    Path(file.path).unlink()
+
+
+def test_pipe_in_a_directory_is_skipped(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.log").write_bytes(LOOKING)
+    assert [file.name for file in find_inputs([str(tmp_path), str(tmp_path / "*")])] == [str(tmp_path / "a.log")]
+
+
+def test_device_and_dangling_link_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    for path, reason in (("/dev/zero", "it is a device"), (str(tmp_path / "link"), "No such file")):
+        with pytest.raises(Refused, match=f"{path} cannot be read: {reason}"):
+            find_inputs([path])
+
+
+def test_unreadable_file_in_a_directory_is_named_in_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are still explained: /var/log usually has a file that only root can read."""
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(LOOKING)
+
+    def open_refusing(path: str, *arguments: object, **options: object) -> object:
+        if str(path).endswith("b.log"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return builtins.open(path, *arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(inputs, "open", open_refusing, raising=False)
+    answer = explain_logs(tmp_path)
+    assert answer.scan.counts.records == 1
+    assert answer.notes == [f"{tmp_path / 'b.log'}: cannot be read: Permission denied"]
+    assert not answer.complete
+    with pytest.raises(Refused, match=r"b\.log cannot be read: Permission denied"):
+        find_inputs([str(tmp_path / "b.log")])

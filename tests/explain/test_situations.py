@@ -176,6 +176,32 @@ def test_healthy_servers_have_no_diagnosis(tmp_path: Path) -> None:
     assert "Nothing" in answer["summary"]
 
 
+def test_events_that_may_matter_are_named_if_no_signature_fits(tmp_path: Path) -> None:
+    """A connection that is lost and regained fits no signature, but something was wrong."""
+    moment = at("13:00:00")
+    lines = [
+        flink_line(
+            moment + timedelta(seconds=n), f"State change: {state}", "org.apache.curator.framework.state.ConnectionStateManager"
+        )
+        for n, state in enumerate(("SUSPENDED", "LOST", "RECONNECTED"))
+    ]
+    (file,) = write_logs(tmp_path, manager="".join(lines))
+    summary = explain_logs(file).summary
+    assert summary == (
+        "No known signature fits. Events that may matter: a client's connection to ZooKeeper is suspended; "
+        "a client has no connection to ZooKeeper."
+    )
+
+
+def test_known_events_in_lines_without_a_known_time_are_reported(tmp_path: Path) -> None:
+    (file,) = write_logs(
+        tmp_path, gc="[1.2s][info][gc] x\n[12.345s][info][gc] GC(13) Pause Full (Metadata GC Threshold) 2123.4ms\n"
+    )
+    summary = explain_logs(file).summary
+    assert "No line of the input (2 lines) begins with a time that is recognized" in summary
+    assert f"1 line reports a known event, the first one at {file}:2" in summary
+
+
 def test_evidence_has_correct_offsets_and_line_numbers(tmp_path: Path) -> None:
     for name, text in (("a", RESURRECTION), ("b", OUT_OF_ORDER), ("c", RESET)):
         (file,) = write_logs(tmp_path, **{name: text})

@@ -1,6 +1,7 @@
 """Group of all commands, and the exit code of each outcome. Only the module of the command that runs is imported."""
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -15,6 +16,8 @@ from holdfast.cli.render.sanitize import sanitize
 from holdfast.errors import HoldfastError
 
 _MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) in commands.items()}
+
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Commands(click.Group):
@@ -45,6 +48,7 @@ def holdfast() -> None:
 
 def run_command() -> None:
     """Run a command. Exit codes: 0 done, 1 refused or failed with a sentence on stderr, 2 wrong usage, 130 interrupted."""
+    _replace_closed_streams()
     _escape_unprintable_output()
     install_interrupt_hook()
     try:
@@ -71,6 +75,8 @@ def run_command() -> None:
 
 def _describe_unexpected(error: Exception) -> str:
     """Return a sentence for an error that no command handles."""
+    if isinstance(error, OSError) and error.errno in _WRITE_ERRORS and error.filename is None:  # of an open file
+        return f"the output cannot be written: {error.strerror}. The command may have taken effect all the same"
     if isinstance(error, OSError) and error.strerror:
         problem = f"{error.strerror}: {os.fsdecode(error.filename)}" if error.filename is not None else error.strerror
     else:
@@ -81,6 +87,15 @@ def _describe_unexpected(error: Exception) -> str:
 def _print_error(sentence: str) -> None:
     with contextlib.suppress(OSError):
         click.echo(f"holdfast: {sanitize(sentence)}", err=True)
+
+
+def _replace_closed_streams() -> None:
+    """Open /dev/null in place of streams that the caller has closed.
+
+    Otherwise a connection gets the number of a closed stream, and the output of a child process goes into it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 -- open until the process ends
 
 
 def _escape_unprintable_output() -> None:

@@ -64,10 +64,17 @@ class ScriptDriver:
         self._stop = process_stop_request()
         progress = ProgressReporter(environment.control_directory)
         self._readiness = Readiness(environment.control_directory, self._queries)
-        self._monitor = MonitorThread(self._queries, self._stop, progress, self._readiness, on_abandoned=self._on_abandoned)
+        self._started_queries = StartedQueries(environment.control_directory)
+        self._monitor = MonitorThread(
+            self._queries,
+            self._stop,
+            progress,
+            self._readiness,
+            on_abandoned=self._on_abandoned,
+            on_failures=self._started_queries.report_failures,
+        )
         self._servers = ServerWatch(self._queries, self._monitor, progress, self._end_now)
         self._application = ApplicationMonitor(environment.control_directory)
-        self._started_queries = StartedQueries(environment.control_directory)
         self._exit_writer = ExitRecordWriter(environment.control_directory)
         self._prestart = JvmPrestart(environment.control_directory)
         self._gate = KafkaGate(script, os.environ, self._stop, self._end_now)
@@ -154,7 +161,8 @@ class ScriptDriver:
             self._drain_if_stopping()
             return 0
         code = status if isinstance(status, int) else 1
-        reason = f"the script ended with exit code {code & 0xFF}"
+        # Without the mask: sys.exit(os.system(…)) passes on 256 for exit code 1, and a failure with exit code 0 misleads.
+        reason = f"the script ended with exit code {code if code > 0 else code & 0xFF}"
         if not isinstance(status, int):
             sys.stderr.write(f"{status}\n")
             reason = f"the script ended: {' '.join(str(status).split())[:200]}"

@@ -15,6 +15,8 @@ CHECK_INTERVAL_S = 0.2
 STOPPING_CHECK_INTERVAL_S = 0.02
 REPORT_INTERVAL_S = 1.0
 FINISH_TIMEOUT_S = 3.0
+FAILURE_LASTS_S = 5.0
+"""Time after which the failure of a query is reported. Most scripts end, or start the query again, within that time."""
 
 
 class MonitorThread:
@@ -28,6 +30,7 @@ class MonitorThread:
         readiness: Readiness,
         *,
         on_abandoned: Callable[[str], None],
+        on_failures: Callable[[list[str]], None],
     ) -> None:
         self._queries = queries
         self._stop = stop
@@ -36,6 +39,8 @@ class MonitorThread:
         self._master = MasterConnection()
         self._on_abandoned = on_abandoned
         """Called with a reason when the driver will never get executors again."""
+        self._on_failures = on_failures
+        """Called with the labels of queries that have failed while the script continues."""
         self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
         self._finished = threading.Event()
         self._reported_at = 0.0
@@ -74,6 +79,8 @@ class MonitorThread:
                 self._queries.refresh()
                 self._progress.report(*self._queries.snapshot())
                 self._answered_at = time.monotonic()
+                if failed := self._queries.lasting_failures(FAILURE_LASTS_S):
+                    self._on_failures(failed)
                 if (reason := self._master.check()) is not None:
                     self._on_abandoned(reason)
             if self._stop.requested and not self._finished.is_set():

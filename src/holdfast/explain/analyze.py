@@ -31,6 +31,7 @@ def analyze(scan: MergedScan, library: Library) -> Answer:
         tuple(diagnose(timeline, causes, library.signatures)),
         tuple(find_lifetimes(occurrences)),
         tuple(find_bursts(occurrences, scan.dropped)),
+        tuple(one for one in occurrences if (one.kind, one.event.system) in library.patterns.notable),
     )
 
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,8 @@ class InputFile:
     """True for a copy that is deleted after it has been read."""
     prefix: bytes = b""
     """First bytes, by which another machine recognizes that it has a different file at this path."""
+    problem: str = ""
+    """Reason why the file is not read."""
 
     @property
     def is_remote(self) -> bool:
@@ -38,7 +41,9 @@ class InputFile:
 
 
 def find_inputs(paths: Iterable[str]) -> list[InputFile]:
-    """Return each file once, in the order of `paths` and by name within a directory. Raise Refused if a path has no file."""
+    """Return each file once, in the order of `paths` and by name within a directory.
+
+    Raise Refused if a named path cannot be read or has no file. Files in directories that cannot be read have a `problem`."""
     files: dict[str, InputFile] = {}
     for path in paths:
         named = list(_files_at(path))
@@ -54,16 +59,40 @@ def _files_at(path: str) -> Iterator[InputFile]:
         yield _standard_input()
     elif "://" in path:
         yield from _remote(path)
-    elif Path(path).is_dir():
-        yield from _in_directory(path)
-    elif Path(path).exists():
-        yield _local(path, os.path.realpath(path))
+    elif os.path.lexists(path):
+        yield from _at_local_path(path)
     else:
         matches = sorted(glob.glob(path, recursive=True))
         if not matches:
             raise Refused(f"there is no {path}")
         for match in matches:
-            yield from _files_at(match)
+            yield from _found(match)
+
+
+def _at_local_path(path: str) -> Iterator[InputFile]:
+    """Yield the files at a path that the user named. Raise Refused if it cannot be read."""
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            os.scandir(path).close()
+            yield from _in_directory(path)
+        elif stat.S_ISFIFO(mode):
+            with open(path, "rb") as pipe:
+                yield _copied(pipe, path)
+        elif stat.S_ISREG(mode):
+            yield _local(path, os.path.realpath(path))
+        else:
+            raise Refused(f"{path} cannot be read: it is a device or a socket, not a file")
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _found(path: str) -> Iterator[InputFile]:
+    """Yield the files at a path that was found in a directory or by a pattern. Devices, sockets and pipes are no logs."""
+    if os.path.isdir(path):
+        yield from _in_directory(path)
+    elif os.path.isfile(path):
+        yield _local_or_unreadable(path, os.path.realpath(path))
 
 
 def _in_directory(path: str) -> Iterator[InputFile]:
@@ -73,23 +102,34 @@ def _in_directory(path: str) -> Iterator[InputFile]:
         with os.scandir(path) as entries:
             in_order = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        yield _unreadable(path, error)
+        return
     for entry in in_order:
-        if entry.is_file():
-            yield _local(entry.path, os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, entry.name))
+        if os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file():
+            real_path = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, entry.name)
+            yield _local_or_unreadable(entry.path, real_path)
     for entry in in_order:
         if entry.is_dir(follow_symlinks=False):
             yield from _in_directory(entry.path)
 
 
 def _local(path: str, real: str) -> InputFile:
+    with open(path, "rb", buffering=0) as file:
+        beginning = file.read(PREFIX_BYTES)
+        size = os.fstat(file.fileno()).st_size
+    return InputFile(real, path, size, _compression(path, beginning), prefix=beginning)
+
+
+def _local_or_unreadable(path: str, real: str) -> InputFile:
+    """Open a file that the user did not name. One unreadable file does not prevent the others from being explained."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            beginning = file.read(PREFIX_BYTES)
-            size = os.fstat(file.fileno()).st_size
-        return InputFile(real, path, size, _compression(path, beginning), prefix=beginning)
+        return _local(path, real)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        return _unreadable(path, error)
+
+
+def _unreadable(path: str, error: OSError) -> InputFile:
+    return InputFile(path, path, 0, problem=f"cannot be read: {error.strerror}")
 
 
 def _compression(name: str, magic: bytes) -> str:
@@ -102,12 +142,16 @@ def _compression(name: str, magic: bytes) -> str:
 
 
 def _standard_input() -> InputFile:
-    """Copy standard input to a temporary file, because it is read more than once."""
+    return _copied(sys.stdin.buffer, "standard input")
+
+
+def _copied(stream: IO[bytes], name: str) -> InputFile:
+    """Copy a stream to a temporary file, because it is read more than once."""
     spool = tempfile.NamedTemporaryFile(prefix="holdfast-explain-", suffix=".log", delete=False)  # noqa: SIM115 -- closed by `with` below
     with spool:
-        while block := sys.stdin.buffer.read(1 << 20):
+        while block := stream.read(1 << 20):
             spool.write(block)
-    return input_from_copy(Path(spool.name), "standard input")
+    return input_from_copy(Path(spool.name), name)
 
 
 def input_from_copy(path: Path, name: str) -> InputFile:

@@ -4,6 +4,7 @@ A line or record belongs to the range that contains its first byte. Its owner re
 The result is bounded (see `scan.event_budget`): further events and templates are counted.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -74,9 +75,11 @@ def _scan_range(range: ByteRange, library: Library, templates: TemplateTotals, c
     scanner = _RangeScanner(range, library, templates, compiled)
     scanner.run()
     if scanner.result.problem and range.compression and not scanner.result.lines:
-        # The first bytes only look like a compressed file: read it as it is.
-        scanner = _RangeScanner(range._replace(compression=""), library, templates, compiled)
-        scanner.run()
+        plain = _RangeScanner(range._replace(compression=""), library, TemplateTotals(), compiled)
+        plain.run()
+        if plain.result.records:  # the first bytes only look like those of a compressed file
+            scanner = _RangeScanner(range._replace(compression=""), library, templates, compiled)
+            scanner.run()
     return scanner.close()
 
 
@@ -96,7 +99,7 @@ class _RangeScanner:
             _check_prefix(range)
             with open_input(range.path, range.compression) as file:
                 result.was_opened = True
-                sample = file.read(SAMPLE_BYTES)
+                sample = _read_sample(file, range)
                 is_long = not range.compression and file.seek(0, os.SEEK_END) > PROSE_BYTES_MAX
                 result.mode = detect_mode(sample, self._library, compiled=self._compiled)
                 if result.mode is FileMode.PROSE and is_long:
@@ -173,11 +176,36 @@ def _check_prefix(range: ByteRange) -> None:
                 raise OSError("this machine has a different file at this path")
 
 
+def _read_sample(file: IO[bytes], range: ByteRange) -> bytes:
+    """Return the first bytes. Raise OSError if the file is damaged from its first byte on."""
+    try:
+        return file.read(SAMPLE_BYTES)
+    except (OSError, EOFError, ValueError):
+        sample = _read_in_bytes(range, 0)[:SAMPLE_BYTES] if range.compression else b""
+        if not sample:
+            raise
+        return sample
+
+
+def _read_in_bytes(range: ByteRange, offset: int) -> bytes:
+    """Return the uncompressed bytes between an offset and the damage of a compressed file.
+
+    A read that runs into the damage returns nothing of what precedes it, so the bytes are read one by one."""
+    block = bytearray()
+    with contextlib.suppress(OSError, EOFError, ValueError), open_input(range.path, range.compression) as file:
+        while offset and (skipped := file.read(min(offset, READ_BYTES))):
+            offset -= len(skipped)
+        while byte := file.read(1):
+            block += byte
+    return bytes(block)
+
+
 class _FileWindow:
     """Part of a file that is in memory. It starts at the start of a line."""
 
     def __init__(self, file: IO[bytes], range: ByteRange) -> None:
         self._file = file
+        self._range = range
         self._compressed = bool(range.compression)
         self._end = range.end if not range.compression else _NO_END
         self._skips_line = range.begin > 0
@@ -212,6 +240,7 @@ class _FileWindow:
                 block += step
         except (OSError, EOFError, ValueError) as error:
             self.problem = f"not read to its end: {error}"
+            block += _read_in_bytes(self._range, self.offset + len(block))
         return bytes(block)
 
     @property

@@ -114,6 +114,17 @@ def test_failure_is_not_raised_again_if_the_script_waited_itself() -> None:
         queries.wait_for_all()
 
 
+def test_failure_lasts_until_a_query_with_the_same_name_starts() -> None:
+    queries, bad = ActiveQueries(), FakeStreamingQuery("bad")
+    queries.add(FakeStreamingQuery("good"))
+    queries.add(bad)
+    bad.fail(ValueError("no"))
+    queries.refresh()
+    assert (queries.lasting_failures(0), queries.lasting_failures(60)) == (["bad"], [])
+    queries.add(FakeStreamingQuery("bad"))
+    assert queries.lasting_failures(0) == []
+
+
 def test_calls_of_holdfast_do_not_count_as_waiting_of_the_script() -> None:
     module = ModuleType("query")
     module.__dict__.update(
@@ -209,6 +220,17 @@ def test_progress_has_the_batch_of_the_first_query_and_the_rows_and_offsets_of_a
             {"name": "second", "batch_id": 3, "rows_per_second": 20.5},
         ],
     }
+
+
+def test_ended_query_adds_no_rate_while_another_is_active(tmp_path: Path) -> None:
+    reported = ReportedProgress(tmp_path)
+    first, second = reported.start("first"), reported.start("second")
+    first.set_progress(7, rate=100.0)
+    second.set_progress(3, rate=20.5)
+    first.isActive = False
+    assert reported()["rows_per_second"] == 20.5
+    second.isActive = False
+    assert reported()["rows_per_second"] == 120.5
 
 
 def test_progress_of_a_source_with_eleven_thousand_partitions_reaches_the_runner_without_its_offsets(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from holdfast.driver.queries.query_limits import create_temporary_checkpoint, de
 from holdfast.driver.queries.query_registry import StartedQueries
 from holdfast.driver.queries.streaming_sources import StreamingSource
 from holdfast.driver.queries.triggers import MICRO_BATCH, Trigger
+from holdfast.runner.execution.control_reader import ControlReader
 
 
 class ClassicWriter:
@@ -84,3 +85,16 @@ def test_queries_without_a_lasting_checkpoint_are_all_recorded(tmp_path: Path) -
     started.record(Query("two"), None, "console", "", trigger=Trigger("real-time", 5.0))
     entries = json.loads((tmp_path / "queries.json").read_text())["queries"]
     assert [(entry["label"], entry["note"], entry["batch_s"]) for entry in entries] == [("one", "first", 0.0), ("two", "", 5.0)]
+
+
+def test_note_names_a_failed_query_until_it_starts_again(tmp_path: Path) -> None:
+    """Otherwise a job of which one query has failed looks healthy."""
+    started = StartedQueries(str(tmp_path))
+    reader = ControlReader(tmp_path)
+    started.record(Query("good"), "/checkpoints/good", "noop", "")
+    started.record(Query("bad"), "/checkpoints/bad", "console", "", note="a limit")
+    started.report_failures(["bad"])
+    started.report_failures(["bad"])
+    assert reader.query_note() == "the query bad has failed, and the script continues without it; a limit"
+    started.record(Query("bad"), "/checkpoints/bad", "console", "")
+    assert reader.query_note() == ""

@@ -59,6 +59,20 @@ def test_log_without_errors_is_reported_as_fine(tmp_path: Path) -> None:
     }
 
 
+def test_exception_of_a_structured_spark_log_is_counted_at_any_level(tmp_path: Path) -> None:
+    """Spark 4 writes it as an object with its class, message and stack trace."""
+    record = {"ts": "2026-03-04T13:20:00.123Z", "level": "WARN", "msg": "Lost task 0.0", "logger": "TaskSetManager"}
+    exception = {"class": "java.io.IOException", "msg": "disk", "stacktrace": [{"class": "a.B", "line": "12"}]}
+    answer = answer_to(tmp_path, json.dumps(record) + "\n" + json.dumps({**record, "exception": exception}) + "\n")
+    assert counts(answer) == (0, 0, 1)
+    assert answer.summary.startswith(UNKNOWN)
+
+
+def test_exception_in_a_quoted_mail_is_counted(tmp_path: Path) -> None:
+    quoted = "".join(f"> {line}\n" for line in (HEALTHY + TRACE).splitlines())
+    assert counts(answer_to(tmp_path, "Anna wrote:\n\nThis.\n" + quoted)) == counts(answer_to(tmp_path, HEALTHY + TRACE))
+
+
 ERROR_RECORDS = {
     "zookeeper": zookeeper_line(WHEN, 1, "main:ZooKeeperServer@1", "Severe unrecoverable error, exiting", "ERROR"),
     "kafka": kafka_line(WHEN, "Shutdown broker because all log dirs have failed", "kafka.log.LogManager", "ERROR"),

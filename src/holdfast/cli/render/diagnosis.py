@@ -107,9 +107,15 @@ def _print_indented(console: Console, text: Text, more: int = 0) -> None:
 
 
 def _counts(answer: "Answer") -> str:
+    from holdfast.explain.report.answer import format_count
+
     counts = answer.scan.counts
-    files = len(answer.scan.files)
-    return (
-        f"{files} file{'s' if files != 1 else ''}, {counts.bytes:,} bytes, {counts.lines:,} lines, {counts.records:,} records, "
-        f"{counts.events:,} events; {counts.unparsed_lines:,} lines belong to no record"
+    numbers = (
+        (len(answer.scan.files), "file"),
+        (counts.bytes, "byte"),
+        (counts.lines, "line"),
+        (counts.records, "record"),
+        (counts.events, "event"),
     )
+    read = ", ".join(format_count(number, name, f"{name}s") for number, name in numbers)
+    return f"{read}; {format_count(counts.unparsed_lines, 'line belongs', 'lines belong')} to no record"

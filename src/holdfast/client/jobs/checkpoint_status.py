@@ -65,6 +65,8 @@ class _Reader:
             self._read()
         except HoldfastError as error:
             self._problem = str(error)
+        except (OSError, ValueError) as error:  # such as a name that the encoding of this machine's files lacks
+            self._problem = f"it cannot be read here: {error}"
 
     def _read(self) -> None:
         root = self._location.rstrip("/")

@@ -26,6 +26,8 @@ class ActiveQueries:
         self._live: list[SparkQuery] = []
         self._failures: list[SparkQuery] = []
         self._ended: deque[SparkQuery] = deque(maxlen=ENDED_MAX)
+        self._failed_at: dict[str, float] = {}
+        """Label of a failed query → time on the monotonic clock. A later query with the same label replaces it."""
         self._started = 0
         self.any_failed = False
         self.awaited_by_script = False
@@ -38,6 +40,7 @@ class ActiveQueries:
         with self._lock:
             wrapped.number = self._started = self._started + 1
             self._live.append(wrapped)
+            self._failed_at.pop(wrapped.label, None)
             self._ended.clear()
         return wrapped
 
@@ -63,6 +66,11 @@ class ActiveQueries:
         """Return the active queries, and those that have ended since the last start."""
         with self._lock:
             return list(self._live), sorted(self._ended, key=lambda query: query.number)
+
+    def lasting_failures(self, age_s: float) -> list[str]:
+        """Return the labels of queries that failed at least `age_s` ago and have not been started again."""
+        with self._lock:
+            return [label for label, at in self._failed_at.items() if time.monotonic() - at >= age_s]
 
     def wait_for_all(self) -> None:
         """Block until no query is active.
@@ -92,6 +100,7 @@ class ActiveQueries:
                 return  # another thread has removed it
             if failed and len(self._failures) < ENDED_MAX:
                 self._failures.append(query)
+                self._failed_at[query.label] = time.monotonic()
             self._live.remove(query)
             self._ended.append(query)
             self.any_failed = self.any_failed or failed

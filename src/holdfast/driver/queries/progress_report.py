@@ -21,8 +21,8 @@ class _QueryProgress:
 class ProgressReporter:
     """Writer of `control/progress.json`, which is replaced whenever the progress changes.
 
-    `batch_id` is that of the oldest active query. `rows_per_second` is the sum over all queries, and `offsets` lists every
-    source of every query.
+    `batch_id` is that of the oldest active query. `rows_per_second` is the sum over all active queries, or over ended ones if
+    none is active. `offsets` lists every source of every query.
     """
 
     def __init__(self, directory: str) -> None:
@@ -38,7 +38,8 @@ class ProgressReporter:
         if first is None:
             return
         reports = self._progress_by_query.values()
-        rates = [report.rows_per_second for report in reports if report.rows_per_second is not None]
+        counted = [self._progress_by_query[query].rows_per_second for query in live or ended]
+        rates = [rate for rate in counted if rate is not None]
         summary = ProgressRecord(
             batch_id=first.batch_id,
             rows_per_second=round(sum(rates), 3) if rates else None,

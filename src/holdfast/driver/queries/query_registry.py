@@ -1,6 +1,8 @@
 """Registry of started queries for the runner: their checkpoints and outputs."""
 
 import threading
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from holdfast.driver.queries.triggers import MICRO_BATCH, Trigger
@@ -27,5 +29,19 @@ class StartedQueries:
         with self._lock:
             self._queries.pop(key, None)
             self._queries[key] = entry
-            newest = list(self._queries.values())[-QUERIES_MAX:]
-            write_control_file(self._directory, STARTED_QUERIES_FILE, started_queries_to_json(newest))
+            self._write()
+
+    def report_failures(self, labels: Collection[str]) -> None:
+        """Add a note to each query in `labels`: it has failed, and its script continues."""
+        with self._lock:
+            failed = [(key, entry) for key, entry in self._queries.items() if entry.label in labels]
+            notes = {key: f"the query {entry.label} has failed, and the script continues without it" for key, entry in failed}
+            new = [(key, entry) for key, entry in failed if not entry.note.startswith(notes[key])]
+            for key, entry in new:
+                self._queries[key] = replace(entry, note="; ".join(filter(None, (notes[key], entry.note))))
+            if new:
+                self._write()
+
+    def _write(self) -> None:
+        newest = list(self._queries.values())[-QUERIES_MAX:]
+        write_control_file(self._directory, STARTED_QUERIES_FILE, started_queries_to_json(newest))

@@ -23,6 +23,8 @@ class EventPattern:
     description: str
     examples: tuple[str, ...]
     never_merged: bool = False
+    notable: bool = False
+    """True if the event may be part of a problem even if no signature fits."""
 
     def match_fields(self, text: str) -> dict[str, str] | None:
         """Return the fields captured from this text, or None if it does not match.
@@ -51,6 +53,8 @@ class EventPatterns:
     def __init__(self, patterns: Iterable[EventPattern]) -> None:
         self.all = tuple(patterns)
         self._literals = sorted({literal for pattern in self.all for literal in pattern.literals})
+        self.notable = frozenset((pattern.kind, pattern.system) for pattern in self.all if pattern.notable)
+        """(kind, system) of the events that may be part of a problem even if no signature fits."""
         self.literals: LiteralTable = literal_automaton.compile_literals([literal.encode() for literal in self._literals])
         self._of_literal = tuple(
             tuple(pattern for pattern in self.all if literal in pattern.literals) for literal in self._literals
@@ -74,6 +78,7 @@ def parse_patterns(document: Mapping[str, Any], where: str) -> list[EventPattern
                     description=table["says"],
                     examples=tuple(table.get("examples", ())),
                     never_merged=bool(table.get("each", False)),
+                    notable=bool(table.get("notable", False)),
                 )
             )
             if not patterns[-1].literals or any(not literal or "\n" in literal for literal in patterns[-1].literals):

@@ -11,10 +11,10 @@ from holdfast.explain.event import NO_FIELDS
 from holdfast.explain.library.timestamp import Timestamp, parse_timestamp
 from holdfast.explain.scan import header_dfa
 from holdfast.explain.scan.header_dfa import HeaderTable
-from holdfast.explain.scan.record_scan import FileMode
+from holdfast.explain.scan.record_scan import MARKS, FileMode
 
-_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "datetime")
-_MESSAGE_KEYS = ("msg", "message", "event", "text", "log")
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "datetime", "__REALTIME_TIMESTAMP")
+_MESSAGE_KEYS = ("msg", "message", "event", "text", "log", "MESSAGE")
 _LEVEL_KEYS = ("level", "severity", "log.level", "levelname")
 _LOGGER_KEYS = ("logger", "logger_name", "log.logger", "component", "name")
 
@@ -44,6 +44,7 @@ class LogFormat:
     header: re.Pattern[str]
     prose: bool
     wrapper: bool
+    prefix: bool
     json: bool
     clock: str
     """Name of the format whose lines share a clock with this one; its own name by default."""
@@ -55,17 +56,19 @@ class LogFormat:
             return _read_json(text)._replace(format=self.clock)
         begin = len(text) - len(text.lstrip(" \t"))
         match = self.header.match(text, begin)
+        if match is None and text[begin : begin + 1] in MARKS:
+            match = self.header.match(text, len(text) - len(text.lstrip(" \t" + MARKS)))
         if match is None:
             return RecordHeader(None, begin, self.clock)
         group = match.groupdict("").get
         return RecordHeader(  # positional arguments are faster: called for every event of a large log
-            parse_timestamp(group("time", "")),
+            parse_timestamp(group("time") or group("time2", "")),
             match.end(),
             self.clock,
             group("level", ""),
             group("thread") or group("thread2", ""),
             group("logger", ""),
-            group("actor") or group("host", ""),
+            group("actor") or group("host") or group("host2", ""),
             {"myid": myid} if (myid := group("myid")) else NO_FIELDS,
         )
 
@@ -83,6 +86,7 @@ def _read_json(text: str) -> RecordHeader:
         return next((values[key] for key in keys if key in values), "")
 
     values = {_text(key): _text(value) for key, value in record.items() if isinstance(value, str | int | float)}
+    values |= {key: _text(value["class"]) for key, value in record.items() if isinstance(value, dict) and "class" in value}
     return RecordHeader(
         timestamp=parse_timestamp(first(_TIME_KEYS)),
         message_at=0,
@@ -102,7 +106,7 @@ class LogFormats:
     def __init__(self, formats: Iterable[LogFormat]) -> None:
         self.all = tuple(formats)
         self._by_mode = {mode: self._compile(mode) for mode in FileMode}
-        self._wrappers = _table([format for format in self.all if format.wrapper])
+        self._wrappers = _table([format for format in self.all if format.wrapper or format.prefix], shortest=True)
 
     def _compile(self, mode: FileMode) -> tuple[tuple[LogFormat, ...], HeaderTable]:
         """Return the format of each shape, and the table that recognizes the shapes."""
@@ -133,18 +137,24 @@ class LogFormats:
         """Split a line into the header of the log collector and the original line."""
         for format in self._wrappers[0]:
             header = format.read_header(line)
-            if header.timestamp is not None:
+            if header.timestamp is not None or (format.prefix and format.header.match(line)):
                 return header, line[header.message_at :]
         return NO_HEADER, line
 
+    def is_wrapped(self, line: str) -> bool:
+        """Return True if the line begins with the prefix of a log collector."""
+        return self.unwrap(line)[0] is not NO_HEADER
+
 
 def _is_for(format: LogFormat, mode: FileMode) -> bool:
+    if format.prefix:
+        return False
     return (mode is FileMode.PROSE or not format.prose) and not (mode is FileMode.WRAPPED and format.wrapper)
 
 
-def _table(formats: list[LogFormat]) -> tuple[tuple[LogFormat, ...], HeaderTable]:
+def _table(formats: list[LogFormat], *, shortest: bool = False) -> tuple[tuple[LogFormat, ...], HeaderTable]:
     pairs = [(format, one) for format in formats for one in format.shapes]
-    return tuple(format for format, _ in pairs), header_dfa.compile_shapes([one for _, one in pairs])
+    return tuple(format for format, _ in pairs), header_dfa.compile_shapes([one for _, one in pairs], shortest=shortest)
 
 
 def parse_formats(document: Mapping[str, Any], where: str) -> list[LogFormat]:
@@ -159,6 +169,7 @@ def parse_formats(document: Mapping[str, Any], where: str) -> list[LogFormat]:
                     header=re.compile(table["header"]),
                     prose=bool(table.get("prose", False)),
                     wrapper=bool(table.get("wrapper", False)),
+                    prefix=bool(table.get("prefix", False)),
                     json=bool(table.get("json", False)),
                     clock=table.get("clock", table["name"]),
                     examples=tuple(table.get("examples", ())),

@@ -23,6 +23,8 @@ _SHAPES = tuple(
         _CLOCK,
     )
 )
+_SINCE_1970 = re.compile(r"1\d{9}(?:\.\d+|\d{3}(?:\.\d+|\d{3}|\d{6})?)?")
+"""Time since 1970 as JSON logs state it, for the years 2001 to 2033."""
 COMMON_LENGTH = len("2026-11-16 12:00:00,000")
 PLACEHOLDER_YEAR = 1972
 """Year of timestamps that state none. It is a leap year, and too old to be mistaken for a real one."""
@@ -46,11 +48,19 @@ def parse_timestamp(text: str) -> Timestamp | None:
             return Timestamp((datetime.fromisoformat(text) - _EPOCH_ANYWHERE) // _MS)
         except ValueError:
             pass
+    if _SINCE_1970.fullmatch(text):
+        return Timestamp(_ms_since_1970(text), zoned=True)
     for shape in _SHAPES:
         match = shape.match(text.strip())
         if match is not None:
             return _read(match.groupdict())
     return None
+
+
+def _ms_since_1970(text: str) -> int:
+    """Read a number of seconds, milliseconds, microseconds or nanoseconds, by its digits before the point."""
+    whole, _, fraction = text.partition(".")
+    return int((whole + fraction.ljust(3, "0"))[:13])
 
 
 def _read(parts: dict[str, str | None]) -> Timestamp | None:

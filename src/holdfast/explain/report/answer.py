@@ -19,6 +19,8 @@ from holdfast.explain.timeline.occurrence import Occurrence
 
 NAMED_MAX = 10
 """Diagnoses named in the summary, apart from the first."""
+NOTABLE_MAX = 3
+"""Events named in the summary if there is no diagnosis."""
 LIFETIMES_MAX = 1000
 BURSTS_MAX = 100
 TEMPLATES_MAX = 100
@@ -39,6 +41,8 @@ class Answer:
     lifetimes: tuple[Lifetime, ...] = ()
     bursts: tuple[Burst, ...] = ()
     """Bursts, largest first."""
+    notable: tuple[Occurrence, ...] = ()
+    """Occurrences that may be part of a problem even if no signature fits, in order of time."""
 
     @property
     def summary(self) -> str:
@@ -48,13 +52,26 @@ class Answer:
             more = f" {len(others)} more: {named}." if others else ""
             return f"{format_timestamp(first.begin_ms)}: {first.title}.{more}"
         counts = self.scan.counts
-        if self.scan.errors.counts or (counts.records and not self.complete):
+        if self.scan.errors.counts or self.notable or (counts.records and not self.complete):
             return " ".join(["No known signature fits.", *self._reasons_for_doubt()])
         if not counts.records:
-            return f"There are no log lines in the input ({counts.lines:,} lines), so nothing can be diagnosed."
+            return self._without_records()
         if not counts.events:
-            return f"Nothing was found: none of {counts.records:,} records matches a known event."
-        return f"Nothing is wrong as far as these logs tell: {counts.events:,} events, and no signature fits."
+            return f"Nothing was found: none of {format_count(counts.records, 'record', 'records')} matches a known event."
+        events = format_count(counts.events, "event", "events")
+        return f"Nothing is wrong as far as these logs tell: {events}, and no signature fits."
+
+    def _without_records(self) -> str:
+        """Say that no line starts as the lines of a known log do. Events without a time cannot be diagnosed."""
+        lines = format_count(self.scan.counts.lines, "line", "lines")
+        if not self.scan.events:
+            return f"There are no log lines in the input ({lines}), so nothing can be diagnosed."
+        known, first = format_count(self.scan.counts.events, "line reports", "lines report"), self.scan.events[0]
+        return (
+            f"No line of the input ({lines}) begins with a time that is recognized, so nothing can be diagnosed. "
+            f"{known} a known event, the first one at {self.scan.files[first.file]}:{first.line}; "
+            "--library can add the format of such lines."
+        )
 
     @property
     def complete(self) -> bool:
@@ -77,14 +94,18 @@ class Answer:
             exceptions = "exception" if counts[ErrorKind.EXCEPTION] == 1 else "exceptions"
             names = {ErrorKind.FATAL: "FATAL", ErrorKind.ERROR: "ERROR", ErrorKind.EXCEPTION: exceptions}
             kinds = ", ".join(f"{counts[kind]:,} {name}" for kind, name in names.items() if counts[kind])
-            reasons.append(f"{_number(total, 'line reports', 'lines report')} an error ({kinds}).")
+            reasons.append(f"{format_count(total, 'line reports', 'lines report')} an error ({kinds}).")
+        if self.notable:
+            named = list(dict.fromkeys(one.event.description for one in self.notable))
+            more = "; …" if len(named) > NOTABLE_MAX else ""
+            reasons.append(f"Events that may matter: {'; '.join(named[:NOTABLE_MAX])}{more}.")
         if self._undated_lines:
-            reasons.append(f"{_number(self._undated_lines, 'line has', 'lines have')} no time.")
+            reasons.append(f"{format_count(self._undated_lines, 'line has', 'lines have')} no time.")
         elif self._has_undated_events:
             reasons.append("Some events have no time.")
         if self.clocks.undated:
             files = len({file for file, _ in self.clocks.undated})
-            reasons.append(f"{_number(files, 'file states', 'files state')} times without a date.")
+            reasons.append(f"{format_count(files, 'file states', 'files state')} times without a date.")
         if self.scan.problems:
             reasons.append("Some input was not read completely: see the notes.")
         return reasons
@@ -229,5 +250,5 @@ class Answer:
         ]
 
 
-def _number(number: int, singular: str, plural: str) -> str:
+def format_count(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"

@@ -164,9 +164,12 @@ def _classify(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are
                 state = wrapper_next[state * 256 + data[probe]]
                 probe += 1
                 if wrapper_accepts[state] >= 0:
-                    at = probe
-                    break
-        while at < size and (data[at] == 32 or data[at] == 9):
+                    at = probe  # an earlier shape than any before
+        while at < size and (
+            data[at] == 32
+            or data[at] == 9
+            or (mode == 1 and (data[at] == 62 or data[at] == 96 or data[at] == 42 or data[at] == 45))
+        ):
             at += 1
         word = at
         if word < size and (data[word] == 91 or data[word] == 27):

@@ -94,6 +94,10 @@ class EventMatch:
         )
 
 
+_QUOTATION = re.compile(r"\n[ \t]*>[> \t]*")
+"""Quotation marks of a mail before the second and the following lines of a record."""
+
+
 class _Hit(NamedTuple):
     """Literal found in a block. Positions are offsets into the block."""
 
@@ -164,6 +168,8 @@ def _text_to_match(block: Block, hit: _Hit) -> str:
     text = decode(block.data[begin : min(hit.end, begin + MATCHED_BYTES_MAX)])
     if block.mode is FileMode.WRAPPED:
         text = " ".join(block.library.formats.unwrap(line)[1] for line in text.split("\n"))
+    elif block.mode is FileMode.PROSE:
+        text = _QUOTATION.sub(" ", text)
     return " ".join(text.split())
 
 

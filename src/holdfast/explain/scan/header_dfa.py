@@ -1,6 +1,7 @@
 """Compile the shapes of record headers into one table, a DFA that reads a line byte by byte.
 
     9   a digit      a   a letter      _   any number of blanks      ~   any number of any bytes      x+   one or more of x
+    \\x  the character x itself
 
 Every other character matches itself. If several shapes match, the first one wins. A terminal colour or a byte order mark
 before the shape is skipped.
@@ -45,8 +46,11 @@ class HeaderTable:
 
 def parse_shape(shape: str) -> tuple[ShapeStep, ...]:
     steps: list[ShapeStep] = []
-    for character in shape:
-        if character == "+" and steps:
+    characters = iter(shape)
+    for character in characters:
+        if character == "\\":
+            steps.append(ShapeStep(frozenset(next(characters, "\\").encode())))
+        elif character == "+" and steps:
             steps[-1] = ShapeStep(steps[-1].bytes, repeats=True)
         elif character in "_~":
             steps.append(ShapeStep(_CLASSES[character], repeats=True, optional=True))
@@ -55,10 +59,11 @@ def parse_shape(shape: str) -> tuple[ShapeStep, ...]:
     return tuple(steps)
 
 
-def compile_shapes(shapes: Sequence[str]) -> HeaderTable:
+def compile_shapes(shapes: Sequence[str], *, shortest: bool = False) -> HeaderTable:
     """Build the DFA by subset construction: a state is a set of (shape, step).
 
-    Once a shape is complete, only shapes before it can still win."""
+    Once a shape is complete, only shapes before it can still win. Without `shortest`, it is complete again at a later place
+    that fits, too."""
     shape_steps = [parse_shape(shape) for shape in shapes]
     Place = tuple[int, int]
 
@@ -81,7 +86,13 @@ def compile_shapes(shapes: Sequence[str]) -> HeaderTable:
                     moved.add((number, at))
         reached = with_optional_steps(moved)
         complete = _complete(reached, shape_steps)
-        return reached if complete < 0 else frozenset(place for place in reached if place[0] <= complete)
+        if complete < 0:
+            return reached
+        if shortest:
+            return frozenset(
+                place for place in reached if place[0] < complete or place == (complete, len(shape_steps[complete]))
+            )
+        return frozenset(place for place in reached if place[0] <= complete)
 
     begin = with_optional_steps({(number, 0) for number in range(len(shape_steps))})
     numbers: dict[frozenset[Place], int] = {frozenset(): DEAD_STATE, begin: START_STATE}

@@ -3,7 +3,8 @@
 import numpy as np
 
 from holdfast.explain.library import Library
-from holdfast.explain.scan.record_scan import FileMode, RecordScan, scan_records
+from holdfast.explain.scan.block import decode
+from holdfast.explain.scan.record_scan import MARKS, FileMode, RecordScan, scan_records
 
 SAMPLE_BYTES = 16 * 1024
 ENCODING_BYTES = 1024
@@ -14,10 +15,13 @@ WRAPPED_SHARE = 0.9
 RECORD_SHARE = 0.02
 """Least share of lines that must start a record without the prefix. Otherwise the prefix is kept."""
 _CONTINUES = (b"at ", b"Caused by", b"... ", b"\t", b" ", b"java.", b"org.", b"com.", b"Traceback", b"\n", b"\r")
+_MARKS = tuple(bytes([byte]) for byte in b" \t" + MARKS.encode())
 
 
 def detect_mode(sample: bytes, library: Library, *, compiled: bool = False) -> FileMode:
     prose = _scan(sample, FileMode.PROSE, library, compiled)
+    if _is_wrapped(sample, library, compiled):
+        return FileMode.WRAPPED
     if not len(prose.starts):
         return FileMode.PLAIN
     formats = [
@@ -26,13 +30,23 @@ def detect_mode(sample: bytes, library: Library, *, compiled: bool = False) -> F
         if count
     ]
     if sum(count for format, count in formats if format.wrapper) > WRAPPED_SHARE * prose.lines:
-        wrapped = _scan(sample, FileMode.WRAPPED, library, compiled)
-        return FileMode.WRAPPED if len(wrapped.starts) > RECORD_SHARE * prose.lines else FileMode.LOG
+        return FileMode.LOG
     lead = sample[: int(prose.starts[0])].splitlines(keepends=True)
     text_lines = prose.stray_lines + sum(1 for line in lead if not line.startswith(_CONTINUES))
     quoted = sum(count for format, count in formats if format.prose)
     has_text_between = text_lines > max(2, STRAY_SHARE * len(prose.starts))
-    return FileMode.PROSE if has_text_between or 2 * quoted > len(prose.starts) else FileMode.LOG
+    behind_marks = sum(1 for start in prose.starts.tolist() if sample[start : start + 1] in _MARKS)
+    is_prose = has_text_between or 2 * max(quoted, behind_marks) > len(prose.starts)
+    return FileMode.PROSE if is_prose else FileMode.LOG
+
+
+def _is_wrapped(sample: bytes, library: Library, compiled: bool) -> bool:
+    """Return True if nearly all lines have the prefix of a log collector, and some of them start a record behind it."""
+    lines = [line for line in sample.split(b"\n") if line.strip()]
+    prefixes = sum(1 for line in lines if library.formats.is_wrapped(decode(line)))
+    if prefixes <= WRAPPED_SHARE * len(lines):
+        return False
+    return len(_scan(sample, FileMode.WRAPPED, library, compiled).starts) > RECORD_SHARE * len(lines)
 
 
 def _scan(sample: bytes, mode: FileMode, library: Library, compiled: bool) -> RecordScan:

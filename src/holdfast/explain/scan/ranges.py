@@ -38,7 +38,7 @@ def plan_tasks(inputs: Iterable[InputFile]) -> list[ScanTask]:
     files = list(inputs)
     total = sum(file.size for file in files)
     largest = max(RANGE_BYTES, -(-total // RANGES_MAX))
-    ranges = [one for number, file in enumerate(files) for one in _split(number, file, largest)]
+    ranges = [one for number, file in enumerate(files) if not file.problem for one in _split(number, file, largest)]
     tasks: list[ScanTask] = []
     small: list[ByteRange] = []
     small_bytes = 0

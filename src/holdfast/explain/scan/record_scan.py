@@ -21,6 +21,9 @@ SCRATCH_ENTRIES_MIN = 1 << 21
 FOUR_LETTER_TOKEN_MIN = 300_000
 """Least hash of a word of four or more letters; words of up to three letters have smaller hashes."""
 
+MARKS = ">`*-"
+"""Characters before a record in text: quotation in a mail, code and lists in Markdown. A line of these alone is empty."""
+
 _DELIMITER, _WORD, _DIGIT = 0, 1, 2
 
 
@@ -28,7 +31,8 @@ class FileMode(IntEnum):
     LOG = 0
     """Log: a line that starts no record belongs to the record before."""
     PROSE = 1
-    """Text that quotes records. They may be indented, and an empty line ends them unless the next line is indented deeper."""
+    """Text that quotes records. They may be indented, or follow `MARKS`. An empty line ends them unless the next line has as
+    many quotation marks and is indented deeper."""
     PLAIN = 2
     """Text without records: every line counts on its own."""
     WRAPPED = 3
@@ -142,6 +146,7 @@ def _scan(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are slo
     inside = False
     after_blank = False
     record_indent = 0
+    record_quotes = 0
     last_start = 0
     last_lines = 0
     last_stray = 0
@@ -158,12 +163,27 @@ def _scan(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are slo
                 state = wrapper_next[state * 256 + data[probe]]
                 probe += 1
                 if wrapper_accepts[state] >= 0:
-                    at = probe
-                    break
+                    at = probe  # an earlier shape than any before
         indent = 0
-        while at < size and (data[at] == 32 or data[at] == 9):
+        quotes = 0
+        marked = 0
+        while at < size and (
+            data[at] == 32
+            or data[at] == 9
+            or (
+                mode == 1
+                and (data[at] == 62 or data[at] == 96 or data[at] == 42 or data[at] == 45)
+                and header_next[256 + data[at]] == 0  # no shape begins with this mark
+            )
+        ):
+            if data[at] == 62:  # >
+                quotes += 1
+                indent = 0
+            elif data[at] != 32 and data[at] != 9:
+                marked = 1
+            elif marked == 0:
+                indent += 1
             at += 1
-            indent += 1
         blank = at >= size or data[at] == 10 or (data[at] == 13 and at + 1 < size and data[at + 1] == 10)
         # Does the line start a record?
         shape = -1
@@ -204,6 +224,7 @@ def _scan(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are slo
             break  # beyond `end`, only lines of the last record count
         # No pattern matches a stack frame ("at ").
         frame = not blank and shape < 0 and at + 3 < size and data[at] == 97 and data[at + 1] == 116 and data[at + 2] == 32
+        frame = frame and marked == 0
         if shape >= 0:
             last_start = line
             last_lines = lines
@@ -215,11 +236,12 @@ def _scan(  # noqa: PLR0912, PLR0915 -- calls between compiled functions are slo
             inside = True
             after_blank = False
             record_indent = indent
+            record_quotes = quotes
         elif blank:
             after_blank = True
         elif mode == 1 and inside and after_blank:
             cause = at + 9 < size and data[at] == 67 and data[at + 1] == 97 and data[at + 2] == 117 and data[at + 7] == 98
-            inside = frame or cause or indent > record_indent
+            inside = frame or cause or (quotes == record_quotes and indent > record_indent)
             after_blank = not inside
         if shape < 0 and not blank and line < end:
             if records == 0:

@@ -51,7 +51,8 @@ def merge_scans(inputs: list[InputFile], scans: Sequence[TaskScan]) -> MergedSca
         templates.merge(task.templates)
     counts = [ScanCounts() for _ in inputs]
     has_record = [False] * len(inputs)
-    merger, errors, problems = EventMerger(), ErrorLines(), []
+    merger, errors = EventMerger(), ErrorLines()
+    problems = [f"{one.name}: {one.problem}" for one in inputs if one.problem]
     ranges = [one for task in scans for one in task.ranges]
     for one in sorted(ranges, key=lambda scan: (scan.range.file, scan.range.begin)):
         file, before = one.range.file, counts[one.range.file]
