@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.runner.watchdog import attempt_cgroup, isolation
 from holdfast.runner.watchdog.attempt_cgroup import CgroupIdentity, probe_cgroup, remove_leftovers
-from holdfast.runner.watchdog.cgroup_location import find_own_cgroup
+from holdfast.runner.watchdog.cgroup_location import find_own_cgroup, read_mounts
 from holdfast.runner.watchdog.isolation import CGROUP, ISOLATION_VARIABLE, SCAN
 from holdfast.runner.watchdog.proc_filesystem import read_process
 from tests.harness.driver_with_daemons import NAMES, driver_with_daemons
@@ -79,6 +80,31 @@ def test_driver_survives_its_killer_and_is_still_killed_on_request(tmp_path: Pat
         for kind in ("ending", "exited", "empty"):
             driver.watchdog.receive(kind)
         assert not any(driver.is_working(name) for name in NAMES)
+
+
+@pytest.mark.parametrize("hidden_by", ["mount -t tmpfs none {parent}", "umount -l {mount}"], ids=["covered", "unmounted"])
+def test_agent_that_does_not_see_the_hierarchy_kills_the_processes_in_the_cgroup(tmp_path: Path, hidden_by: str) -> None:
+    """A missing directory proves nothing: the agent may run in another mount namespace than the watchdog."""
+    with driver_with_daemons(tmp_path, CGROUP) as driver:
+        cgroup = driver.watchdog.cgroup
+        if cgroup is None:
+            return
+        driver.pause()
+        driver.watchdog.killer().send_signal(signal.SIGKILL)
+        driver.watchdog.process.kill()
+        driver.wait_until_gone("driver")
+        kill = f"from {CgroupIdentity.__module__} import *; print(CgroupIdentity({cgroup.path!r}, {cgroup.number}).kill())"
+        mount = next(point for _, point in read_mounts(Path("/proc/self/mountinfo").read_text()))
+        hide = hidden_by.format(parent=Path(cgroup.path).parent, mount=mount)
+        command = ("unshare", "--mount", "sh", "-c", f'{hide} && exec "$0" "$@"', sys.executable, "-c", kill)
+
+        def kill_hidden() -> bool:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+        assert not kill_hidden()
+        wait_until(kill_hidden, within_s=30, what="the cgroup is empty")
+        assert not any(driver.is_working(name) for name in NAMES)
+        wait_until(cgroup.kill, within_s=30, what="the cgroup is removed")
 
 
 def test_cgroup_with_the_same_path_but_another_number_is_left_alone(tmp_path: Path) -> None:
@@ -218,6 +244,19 @@ def test_watchdog_searches_in_proc_where_it_cannot_create_a_cgroup(tmp_path: Pat
         own = find_own_cgroup()
         prepare, expected = change.format(own=own), problem.format(own=own)
     check_fallback(tmp_path, (*IN_NEW_NAMESPACES, f'{prepare} && exec "$0" "$@"'), expected)
+
+
+def test_level_is_scan_if_the_limit_of_cgroups_is_reached_after_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    if cgroup_problem():
+        return
+    monkeypatch.setenv(ISOLATION_VARIABLE, CGROUP)
+    monkeypatch.setattr(attempt_cgroup, "find_problem", lambda: "")
+    with outer_cgroup() as outer:
+        monkeypatch.setattr(isolation, "find_own_cgroup", lambda: str(outer))
+        (outer / "cgroup.max.descendants").write_text("0")
+        created, level, problem = isolation.isolate_driver()
+    assert (created, level) == (None, SCAN)
+    assert problem.startswith(f"{ISOLATION_VARIABLE} is set; no cgroup: cannot create a cgroup in {outer}: "), problem
 
 
 def test_watchdog_searches_in_proc_where_it_cannot_move_a_process(tmp_path: Path) -> None:

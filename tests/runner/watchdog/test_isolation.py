@@ -112,6 +112,25 @@ def test_pid_of_the_driver_is_the_one_that_other_processes_see(tmp_path: Path, l
         assert own[0] == str(driver.driver)
 
 
+def test_driver_starts_at_a_lower_level_if_the_probe_has_taken_the_last_namespace(tmp_path: Path) -> None:
+    """The kernel still counts the namespace of the probe when the watchdog creates its own."""
+    one_namespace = 'echo 1 > /proc/sys/user/max_pid_namespaces && exec "$0" "$@"'
+    prefix = ("unshare", "--user", "--map-root-user", "sh", "-c", one_namespace)
+    for number in range(TRIES):
+        (directory := tmp_path / str(number)).mkdir()
+        watchdog = WatchdogProcess(directory, prefix=prefix)
+        try:
+            message = watchdog.receive_message("ready")
+            assert message["isolation"] == NAMESPACE or "No space left on device" in message["problem"], message
+            watchdog.send(deadline=now() + 600)
+            watchdog.start("sh", "-c", "exit 4")
+            watchdog.receive("started")
+            status = watchdog.receive("exited")
+            assert isinstance(status, int) and os.waitstatus_to_exitcode(status) == 4
+        finally:
+            watchdog.kill()
+
+
 def test_drivers_of_a_machine_have_different_pids_in_their_namespaces(tmp_path: Path) -> None:
     pids = set()
     for number in range(3):

@@ -33,7 +33,7 @@ import time
 from holdfast.runner.watchdog import process_tree
 from holdfast.runner.watchdog.attempt_cgroup import AttemptCgroup
 from holdfast.runner.watchdog.boottime_timer import BoottimeTimer, KillTimer, boottime
-from holdfast.runner.watchdog.isolation import find_level, isolate_driver
+from holdfast.runner.watchdog.isolation import isolate_driver
 from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED, JsonSocket, MalformedMessage
 from holdfast.runner.watchdog.linux_calls import adopt_orphans
 from holdfast.runner.watchdog.pid_namespace import PidNamespace
@@ -258,8 +258,8 @@ def main(descriptor: int, runner_pid: int) -> None:
     # If the runner ended before pidfd_open, it is not the parent any more, and its pid may have been reused.
     if os.getppid() == runner_pid:
         channel = JsonSocket(descriptor)
-        level, problem = find_level()
-        Watchdog(channel, runner, isolate_driver(level)).run(level, problem)
+        isolation, level, problem = isolate_driver()
+        Watchdog(channel, runner, isolation).run(level, problem)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import time
 from holdfast.runner.watchdog.boottime_timer import boottime
 from holdfast.runner.watchdog.cgroup_location import find_own_cgroup
 from holdfast.runner.watchdog.linux_calls import close_descriptors_above, die_with_parent, set_process_name
-from holdfast.runner.watchdog.proc_filesystem import Process, read_process
+from holdfast.runner.watchdog.proc_filesystem import Process, list_pids, read_cgroup, read_process
 
 _PREFIX = "holdfast-"
 """Beginning of the names of cgroups. The pid and the start time of the process that created the cgroup follow."""
@@ -30,11 +30,18 @@ _PROBE_TIMEOUT_S = 5.0
 _ENTERED = b"entered"
 
 
+class CgroupRefused(OSError):
+    """The system has created no cgroup that can be used."""
+
+
 class AttemptCgroup:
     """Cgroup for the driver, and its killer."""
 
     def __init__(self, parent: str) -> None:
-        """Create the cgroup below the cgroup with the directory `parent`, and start the killer. Raises OSError."""
+        """Create the cgroup below the cgroup with the directory `parent`, and start the killer.
+
+        Raises CgroupRefused, for example at a limit of the system, and OSError.
+        """
         self._path = _create(parent)
         try:
             self._number = os.stat(self._path).st_ino
@@ -95,16 +102,27 @@ class CgroupIdentity:
     def kill(self) -> bool:
         """Kill all processes in the cgroup. Return True if none is left; the cgroup is then removed.
 
-        A later cgroup with the same path is left alone.
+        A later cgroup with the same path is left alone. The directory may also be missing because this process does not see
+        the hierarchy, for example in another mount namespace than the watchdog.
         """
         try:
             directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            return error.errno in (errno.ENOENT, errno.ENOTDIR)
+            return error.errno in (errno.ENOENT, errno.ENOTDIR) and self._kill_hidden()
         try:
             return os.fstat(directory).st_ino != self.number or self._kill_opened(f"/proc/self/fd/{directory}")
         finally:
             os.close(directory)
+
+    def _kill_hidden(self) -> bool:
+        """Kill the processes that /proc shows in a cgroup of this name. Return True if two scans in a row have found none."""
+        name = os.path.basename(self.path)
+        if _read_creator(name) is None:
+            return True
+        processes = _list_processes(name) or _list_processes(name)
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+        return not processes
 
     def _kill_opened(self, directory: str) -> bool:
         """Kill through the open directory: it never leads to another cgroup."""
@@ -127,9 +145,13 @@ def find_problem() -> str:
     try:
         probe_cgroup(find_own_cgroup())
     except OSError as error:
-        problem = error.strerror or str(error)
-        return os.fsencode(problem).decode(errors="replace")  # a path may be no text, and no record may contain it then
+        return describe_error(error)
     return ""
+
+
+def describe_error(error: OSError) -> str:
+    problem = error.strerror or str(error)
+    return os.fsencode(problem).decode(errors="replace")  # a path may be no text, and no record may contain it then
 
 
 def probe_cgroup(parent: str) -> None:
@@ -160,18 +182,18 @@ def remove_leftovers(parent: str, *, age_s_min: float = LEFTOVER_AGE_S) -> None:
 
 
 def _create(parent: str) -> str:
-    """Create a cgroup that `cgroup.kill` can kill, and return its directory. Raises OSError."""
+    """Create a cgroup that `cgroup.kill` can kill, and return its directory. Raises CgroupRefused."""
     creator = read_process(os.getpid())
     if creator is None:
-        raise OSError(errno.ESRCH, "/proc does not show this process")
+        raise CgroupRefused(errno.ESRCH, "/proc does not show this process")
     path = f"{parent}/{_PREFIX}{creator.pid}-{creator.started}"
     try:
         os.mkdir(path)
     except OSError as error:
-        raise OSError(error.errno, f"cannot create a cgroup in {parent}: {error.strerror}") from error
+        raise CgroupRefused(error.errno, f"cannot create a cgroup in {parent}: {error.strerror}") from error
     if not os.path.exists(f"{path}/cgroup.kill"):
         _remove(path)
-        raise OSError(errno.ENOENT, "the kernel has no cgroup.kill, which needs Linux 5.14")
+        raise CgroupRefused(errno.ENOENT, "the kernel has no cgroup.kill, which needs Linux 5.14")
     return path
 
 
@@ -181,6 +203,12 @@ def _read_creator(name: str) -> Process | None:
     if not name.startswith(_PREFIX) or not (pid.isdecimal() and started.isdecimal()):
         return None
     return Process(int(pid), int(started), parent=0)
+
+
+def _list_processes(name: str) -> list[Process]:
+    """Return the processes in the cgroup with this name, or below it, wherever it is."""
+    pids = (pid for pid in list_pids() if name in (read_cgroup(pid) or "").split("/"))
+    return [process for process in map(read_process, pids) if process is not None]
 
 
 def _is_empty(directory: str) -> bool:

@@ -30,13 +30,17 @@ _LAST_PID_FILE = "/proc/sys/kernel/ns_last_pid"
 _PID_MAX_FILE = "/proc/sys/kernel/pid_max"
 
 
+class NamespaceRefused(OSError):
+    """The system has created no namespace, and this process is unchanged."""
+
+
 class PidNamespace:
     """PID namespace for all later children of this process."""
 
     def __init__(self) -> None:
-        """Create the namespace and its init. Raises OSError.
+        """Create the namespace and its init. Raises NamespaceRefused, for example at a limit of the system, and OSError.
 
-        After a failure this process may not be able to start any process: call `find_problem` before.
+        After any other OSError this process may not be able to start any process: call `find_problem` before.
         """
         _unshare_pid_namespace()
         reading, self._release = os.pipe()
@@ -149,15 +153,26 @@ def _report_problem(action: Callable[[], None], report: int) -> None:
 def _unshare_pid_namespace() -> None:
     user, group = os.geteuid(), os.getegid()
     try:
-        unshare(CLONE_NEWPID)
-    except PermissionError:
-        # In a user namespace root would lose access to the files of other users.
-        if user == 0:
-            raise
-        unshare(CLONE_NEWUSER | CLONE_NEWPID)
+        needs_maps = _unshare(as_root=user == 0)
+    except OSError as error:
+        raise NamespaceRefused(error.errno, error.strerror) from error
+    if needs_maps:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def _unshare(*, as_root: bool) -> bool:
+    """Create the namespace. Return True if this process is now in a user namespace, which has no maps yet."""
+    try:
+        unshare(CLONE_NEWPID)
+    except PermissionError:
+        # In a user namespace root would lose access to the files of other users.
+        if as_root:
+            raise
+        unshare(CLONE_NEWUSER | CLONE_NEWPID)
+        return True
+    return False
 
 
 def _run_init(release: int) -> None:

@@ -7,6 +7,8 @@ to another process, and a signal goes through a pidfd that was checked against t
 import os
 import signal
 
+from holdfast.runner.watchdog.cgroup_location import read_own_path
+
 _KERNEL_THREAD = 0x00200000
 _EXITING = 0x00000004
 
@@ -92,6 +94,15 @@ def read_pid_namespace(pid: int) -> int | None:
     try:
         return os.stat(f"/proc/{pid}/ns/pid").st_ino
     except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+
+
+def read_cgroup(pid: int) -> str | None:
+    """Return the path of the v2 cgroup of a process, relative to the caller's cgroup namespace; None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/cgroup", "rb") as file:
+            return read_own_path(os.fsdecode(file.read()))
+    except (FileNotFoundError, ProcessLookupError):
         return None
 
 
