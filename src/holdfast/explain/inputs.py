@@ -88,7 +88,7 @@ def _at_local_path(path: str) -> Iterator[InputFile]:
 
 
 def _found(path: str) -> Iterator[InputFile]:
-    """Yield the files at a path that was found in a directory or by a pattern. Devices, sockets and pipes are no logs."""
+    """Yield the files at a path that was found in a directory or by a pattern. Devices, sockets and pipes are skipped."""
     if os.path.isdir(path):
         yield from _in_directory(path)
     elif os.path.isfile(path):

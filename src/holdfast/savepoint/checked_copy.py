@@ -17,7 +17,7 @@ ReportBytes = Callable[[int], None]
 """Progress callback with the number of bytes copied since its last call. Called from several threads."""
 
 
-class Target(Protocol):
+class CopyTarget(Protocol):
     """Location to which files are copied."""
 
     def open_writer(self, path: str) -> contextlib.AbstractContextManager[Write]: ...
@@ -32,7 +32,7 @@ class VanishedFile(Exception):
 
 
 def copy_files(
-    source: Files, target: Target, paths: Iterable[str], report_bytes: ReportBytes
+    source: Files, target: CopyTarget, paths: Iterable[str], report_bytes: ReportBytes
 ) -> Generator[ManifestFile | VanishedFile, None, None]:
     """Copy files and yield one result for each path, in order. When the generator is closed, all writing has stopped."""
     with ThreadPoolExecutor(COPY_THREADS, thread_name_prefix="savepoint-copy") as pool:
@@ -43,7 +43,7 @@ def copy_files(
             raise
 
 
-def copy_verified(source: Files, target: Target, files: Iterable[ManifestFile], report_bytes: ReportBytes) -> None:
+def copy_verified(source: Files, target: CopyTarget, files: Iterable[ManifestFile], report_bytes: ReportBytes) -> None:
     """Copy files. Raises SavepointDamaged for a file that is missing or differs from its entry in the manifest.
 
     Size and SHA-256 are those of the source, even if the target rewrites what it gets.
@@ -60,7 +60,7 @@ def copy_verified(source: Files, target: Target, files: Iterable[ManifestFile], 
                 )
 
 
-def _copy(source: Files, target: Target, path: str, report_bytes: ReportBytes) -> ManifestFile | VanishedFile:
+def _copy(source: Files, target: CopyTarget, path: str, report_bytes: ReportBytes) -> ManifestFile | VanishedFile:
     unreported = 0
 
     def write_and_report(data: memoryview, write: Write) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.savepoint.checked_copy import ReportBytes, Target, copy_files, copy_verified
+from holdfast.savepoint.checked_copy import CopyTarget, ReportBytes, copy_files, copy_verified
 from holdfast.savepoint.manifest import Manifest, ManifestFile
 from holdfast.savepoint.relocated_files import relocate
 from holdfast.savepoint.selection import FileSelection, last_committed_batches, select_files
@@ -117,7 +117,7 @@ class SavepointStore:
         return _SelectedFiles(checkpoint, selection, sum(sizes[path] for path in selection.files))
 
     def _copy_selected(
-        self, source: SavepointSource, selected: "_SelectedFiles", target: Target, start_progress: StartProgress
+        self, source: SavepointSource, selected: "_SelectedFiles", target: CopyTarget, start_progress: StartProgress
     ) -> CopiedFiles | None:
         """Copy the selected files and return them, or None if a needed file was removed during the copy."""
         checkpoint, selection = selected.checkpoint, selected.selection
