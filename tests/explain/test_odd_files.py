@@ -83,7 +83,15 @@ PREFIXES = [
 def test_prefix_of_every_line_does_not_change_the_events(tmp_path: Path, compiled: bool) -> None:
     """Collectors, pagers and mails put it before the lines of a stack trace, too. It must not hide the time of the record."""
     trace = LOOKING.replace(b"LOOKING", b"Exception when following the leader: a: b")
-    data = LOOKING + (trace + b"java.net.SocketTimeoutException: Read timed out\n\tat a.B.c(D.java:1)\n") * 5 + LOOKING
+    data = (
+        LOOKING
+        + (
+            trace.replace(b"a: b", b"a: b - c | d.log: [e] x.out:7: f")
+            + b"java.net.SocketTimeoutException: Read timed out\n\tat a.B.c(D.java:1)\n"
+        )
+        * 5
+        + LOOKING
+    )
     (tmp_path / "plain.log").write_bytes(data)
     plain = scan_files(tmp_path / "plain.log", compiled=compiled)
     for number, prefix in enumerate(PREFIXES):
@@ -325,7 +333,7 @@ def test_unreadable_file_in_a_directory_is_named_in_a_note(tmp_path: Path, monke
     def open_refusing(path: str, *arguments: object, **options: object) -> object:
         if str(path).endswith("b.log"):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return builtins.open(path, *arguments, **options)  # type: ignore[call-overload]
+        return builtins.open(path, *arguments, **options)  # type: ignore[call-overload]  # the arguments are those of the caller
 
     monkeypatch.setattr(inputs, "open", open_refusing, raising=False)
     answer = explain_logs(tmp_path)
