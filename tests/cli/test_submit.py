@@ -67,7 +67,7 @@ def test_socket_source_is_submitted_with_a_warning_on_stderr(cluster: PreparedCl
 def test_all_options_reach_the_spec(cluster: PreparedCluster, script: Path, tmp_path: Path) -> None:
     extra, packed = tmp_path / "extra.py", tmp_path / "packed.zip"
     extra.write_text("X = 1\n")
-    packed.write_bytes(b"PK")
+    packed.write_bytes(b"PK\5\6" + bytes(18))  # an archive without files
     job = run_json(
         cluster,
         *("submit", str(script), "--name", "w-1", "--restart", "fixed:3:10s", "--slots", "2"),
@@ -149,6 +149,7 @@ BAD = [
     (["{script}", "--py-files", "{dir}/a.py,{dir}/b.py"], "once for each file"),
     (["{script}", "--py-files", "{dir}/broken.py"], "is not Python"),
     (["{script}", "--py-files", "{dir}/data.csv"], "cannot be one of --py-files"),
+    (["{script}", "--py-files", "{dir}/broken.zip"], "it is not a zip archive"),
     (["{script}", "--py-files", "{script}"], "have the same name"),
     (["{script}", "--restore", "j1"], "there is no job 'j1'"),
 ]
@@ -164,6 +165,7 @@ def test_invalid_request_is_refused_before_anything_is_sent(
     (tmp_path / "empty.yml").write_text("")
     (tmp_path / "deep.py").write_text("(" * 100_000 + ")" * 100_000)
     (tmp_path / "data.csv").write_text("1")
+    (tmp_path / "broken.zip").write_text("not an archive")
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large.py").open("wb") as file:
         file.truncate(100_000_000)

@@ -81,7 +81,15 @@ PREFIXES = [
 def test_prefix_of_every_line_does_not_change_the_events(tmp_path: Path, compiled: bool) -> None:
     """Collectors, pagers and mails put it before the lines of a stack trace, too. It must not hide the time of the record."""
     trace = LOOKING.replace(b"LOOKING", b"Exception when following the leader: a: b")
-    data = LOOKING + (trace + b"java.net.SocketTimeoutException: Read timed out\n\tat a.B.c(D.java:1)\n") * 5 + LOOKING
+    data = (
+        LOOKING
+        + (
+            trace.replace(b"a: b", b"a: b - c | d.log: [e] x.out:7: f")
+            + b"java.net.SocketTimeoutException: Read timed out\n\tat a.B.c(D.java:1)\n"
+        )
+        * 5
+        + LOOKING
+    )
     (tmp_path / "plain.log").write_bytes(data)
     plain = scan_files(tmp_path / "plain.log", compiled=compiled)
     for number, prefix in enumerate(PREFIXES):

@@ -1,5 +1,6 @@
 """Warnings about a script that is submitted: which lines get one, and which must not."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,40 @@ def test_script_that_has_vanished_sends_no_note(tmp_path: Path) -> None:
     script.unlink()
     report_script_warnings(request, {}, Callbacks(note=notes.append))
     assert len(notes) == 1
+
+
+IMPORTS = (
+    "import json, helper.part as part\n\n\ndef late():\n    from pack import a\n    import absent\n    from . import relative\n"
+)
+
+
+def notes_of(script: Path, *py_files: Path, keeps_files: bool = False) -> list[str]:
+    request = check_request(script, name=None, restart_strategy=None, slots=1, arguments=(), conf={}, py_files=py_files)
+    notes: list[str] = []
+    report_script_warnings(request, {}, Callbacks(note=notes.append), keeps_files=keeps_files)
+    return notes
+
+
+def test_module_beside_the_script_that_is_not_stored_with_the_job_gets_a_warning(tmp_path: Path) -> None:
+    """The import works where the script was written, and fails on the node."""
+    script = tmp_path / "words.py"
+    script.write_text(IMPORTS)
+    for name in ("helper.py", "json.py", "relative.py", "pack/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert notes_of(script) == [
+        f"words.py, line 1: {tmp_path}/helper.py is imported and not stored with the job: add --py-files {tmp_path}/helper.py",
+        f"words.py, line 5: the package {tmp_path}/pack is imported and not stored with the job: "
+        "pack it into a .zip, and add it with --py-files",
+    ]
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(tmp_path / "pack/__init__.py", "pack/__init__.py")
+    assert notes_of(script, tmp_path / "helper.py", tmp_path / "all.zip") == []
+    assert notes_of(script, keeps_files=True) == []
+
+
+def test_script_that_extends_the_search_path_gets_no_warning(tmp_path: Path) -> None:
+    script = tmp_path / "words.py"
+    (tmp_path / "helper.py").touch()
+    script.write_text("import sys\nsys.path.append('/opt/lib')\nimport helper\n")
+    assert notes_of(script) == []

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,6 +194,8 @@ def _check_py_file(path: Path) -> None:
     _check_is_file(path, "file")
     if path.suffix not in PACKED:
         raise Refused(f"{path} cannot be one of --py-files: only {', '.join(PACKED)} files can be imported")
+    if not zipfile.is_zipfile(path):
+        raise Refused(f"{path} cannot be one of --py-files: it is not a zip archive, or it is damaged")
 
 
 def _check_names_differ(files: Sequence[Path]) -> None:

@@ -1,6 +1,8 @@
-"""Warnings about mistakes that a script shows before it runs: sources that cannot be resumed, refused Kafka options.
+"""Warnings about mistakes that a script shows before it runs: sources that cannot be resumed, refused Kafka options, modules
+that are not stored with the job.
 
-Only literal arguments of a chain that begins with `readStream` are judged, so a warning is always true of the line it names.
+Of sources, only literal arguments of a chain that begins with `readStream` are judged, so a warning is always true of the
+line it names.
 """
 
 import ast
@@ -11,6 +13,7 @@ from dataclasses import dataclass, field
 
 from holdfast.client.callbacks import Callbacks
 from holdfast.client.deployment.job_request import JobRequest
+from holdfast.client.deployment.missing_modules import find_missing_modules
 from holdfast.driver.declarative_pipeline import is_pipeline
 from holdfast.driver.queries.query_limits import NOT_RESUMABLE
 from holdfast.driver_protocol.kafka_messages import OFFSET_CHECK_NAME
@@ -41,8 +44,12 @@ class _Reader:
     """Options by their names in lower case. A later call has replaced the values of earlier calls."""
 
 
-def report_script_warnings(request: JobRequest, conf: Mapping[str, str], callbacks: Callbacks) -> None:
-    """Send a note about each warning. `conf` has the settings of the job. A script that cannot be read has no warnings."""
+def report_script_warnings(
+    request: JobRequest, conf: Mapping[str, str], callbacks: Callbacks, *, keeps_files: bool = False
+) -> None:
+    """Send a note about each warning. `conf` has the settings of the job. A script that cannot be read has no warnings.
+
+    With `keeps_files`, the job has other files than those of the request, so modules that may be missing are unknown."""
     if is_pipeline(request.script.name):
         return
     try:
@@ -51,6 +58,9 @@ def report_script_warnings(request: JobRequest, conf: Mapping[str, str], callbac
         return
     for warning in find_script_warnings(source, request.script.name, conf):
         callbacks.note(warning)
+    if not keeps_files:
+        for line, problem in find_missing_modules(_parse(source), request.script, request.py_files):
+            callbacks.note(f"{request.script.name}, line {line}: {problem}")
 
 
 def find_script_warnings(source: bytes, file: str, conf: Mapping[str, str]) -> list[str]:

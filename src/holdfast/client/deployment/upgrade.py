@@ -50,12 +50,13 @@ def upgrade_job(
     schedule: ScheduleChange = keep_schedule,
 ) -> UpgradeResult:
     """Replace the program of a job. Arguments, settings and files that the request leaves out stay as they are."""
-    conf = dict(request.conf)
+    conf, keeps_files = dict(request.conf), False
 
     def change(spec: Spec, blobs: Blobs) -> Spec:
-        nonlocal conf
+        nonlocal conf, keeps_files
         new = request.spec(blobs)
         conf = dict(new.conf or spec.conf)
+        keeps_files = bool(spec.py_files) and not new.py_files
         return replace(
             spec,
             script=new.script,
@@ -70,7 +71,7 @@ def upgrade_job(
         )
 
     version = record_version(target, job, request, change, callbacks, trial_s=trial_s)
-    report_script_warnings(request, conf, callbacks)
+    report_script_warnings(request, conf, callbacks, keeps_files=keeps_files)
     return UpgradeResult(job, version, _effect(job, version))
 
 

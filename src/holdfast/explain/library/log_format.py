@@ -136,8 +136,10 @@ class LogFormats:
     def unwrap(self, line: str) -> tuple[RecordHeader, str]:
         """Split a line into the header of the log collector and the original line."""
         for format in self._wrappers[0]:
+            if format.header.match(line) is None:
+                continue  # most formats: reading their headers would take much longer
             header = format.read_header(line)
-            if header.timestamp is not None or (format.prefix and format.header.match(line)):
+            if header.timestamp is not None or format.prefix:
                 return header, line[header.message_at :]
         return NO_HEADER, line
 

@@ -63,8 +63,9 @@ def compile_shapes(shapes: Sequence[str], *, shortest: bool = False) -> HeaderTa
     """Build the DFA by subset construction: a state is a set of (shape, step).
 
     Once a shape is complete, only shapes before it can still win. Without `shortest`, it is complete again at a later place
-    that fits, too."""
+    that fits, too. With it, shapes that still skip any bytes cannot win any more either."""
     shape_steps = [parse_shape(shape) for shape in shapes]
+    fixed_from = [max((at + 1 for at, step in enumerate(one) if step.bytes == _ANYTHING), default=-1) for one in shape_steps]
     Place = tuple[int, int]
 
     def with_optional_steps(places: set[Place]) -> frozenset[Place]:
@@ -89,9 +90,8 @@ def compile_shapes(shapes: Sequence[str], *, shortest: bool = False) -> HeaderTa
         if complete < 0:
             return reached
         if shortest:
-            return frozenset(
-                place for place in reached if place[0] < complete or place == (complete, len(shape_steps[complete]))
-            )
+            end = complete, len(shape_steps[complete])
+            return frozenset({end, *(place for place in reached if place[0] < complete and place[1] > fixed_from[place[0]])})
         return frozenset(place for place in reached if place[0] <= complete)
 
     begin = with_optional_steps({(number, 0) for number in range(len(shape_steps))})
