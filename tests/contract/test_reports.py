@@ -1,11 +1,20 @@
 """Reports: progress across attempts, and notes that become events."""
 
+import json
+from dataclasses import replace
+
+import pytest
+
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.job import Desired, Ending, Outcome, Progress
 from holdfast.model.phase import Phase
-from holdfast.zk.records.submission import set_desired
+from holdfast.model.schedule.due_times import Schedule
+from holdfast.runner.lease import LeaseHolder
+from holdfast.zk.records.submission import set_desired, submit
+from holdfast.zk.session.client import Committed, SetData
 from tests.contract.backends import Backend
 from tests.contract.leader_scene import JOB, ContractCluster, run_scene, start_attempt
+from tests.contract.new_cluster import SPEC
 
 LOST = Outcome(Ending.LOST, "the machine was shut down")
 FAILED = Outcome(Ending.FAILED, "KeyError: 'word'")
@@ -61,6 +70,58 @@ def test_report_names_the_first_unreported_attempt_until_an_outcome_is_reported(
                 await cluster.run_passes_until_idle()
 
     run_scene(backend, scene)
+
+
+def test_report_names_the_claimed_checkpoint_until_another_one_is_claimed(backend: Backend) -> None:
+    async def scene(cluster: ContractCluster) -> None:
+        for attempt, in_heartbeat, at_end, reported in ((1, "/a", "/a", "/a"), (2, "", "", "/a"), (3, "", "/b", "/b")):
+            hold = await start_attempt(cluster, attempt)
+            assert await hold.send_heartbeat(driver_pid=7, progress=None, failsafe=(), checkpoint=in_heartbeat)
+            await hold.release(LOST, None, checkpoint=at_end)
+            await cluster.client.sync(cluster.paths.jobs)
+            assert (await cluster.report()).checkpoint == reported
+            await cluster.run_passes_until_idle()
+            while (await cluster.state()).phase is Phase.BACKOFF:
+                await cluster.backend.advance(0.5)
+                await cluster.run_passes_until_idle()
+
+    run_scene(backend, scene)
+
+
+@pytest.mark.parametrize(("is_scheduled", "first_unreported"), [(False, 1), (True, 2)])
+def test_outcome_of_any_attempt_may_be_missing_after_a_certificate_of_an_earlier_release(
+    backend: Backend, is_scheduled: bool, first_unreported: int
+) -> None:
+    """A node of an earlier release does not know the field, so its certificate lacks it."""
+
+    async def scene(cluster: ContractCluster) -> None:
+        spec = replace(SPEC, schedule=Schedule(every_s=3600.0) if is_scheduled else None)
+        await submit(cluster.client, cluster.paths, spec, job=JOB, request="r1")
+        for attempt in (1, 2):
+            hold = await take_next_lease(cluster, attempt)
+            await hold.release(LOST, None)
+        path = cluster.paths.job(JOB, "report")
+        await cluster.client.sync(path)
+        report = await cluster.client.get(path)
+        fields = json.loads(report.data)
+        del fields["first_unreported"]
+        result = await cluster.client.commit([SetData(path, json.dumps(fields).encode(), report.stat.version)])
+        assert isinstance(result, Committed)
+        await take_next_lease(cluster, 3)
+        assert (await cluster.report()).first_unreported == first_unreported
+
+    run_scene(backend, scene)
+
+
+async def take_next_lease(cluster: ContractCluster, attempt: int) -> LeaseHolder:
+    """Wait until the leader has assigned the attempt, and take its lease."""
+    await cluster.run_passes_until_idle()
+    while (await cluster.state()).phase is Phase.BACKOFF:
+        await cluster.backend.advance(0.5)
+        await cluster.run_passes_until_idle()
+    hold = await cluster.open_lease(attempt)
+    await hold.take(started_at=1.0, failsafe=())
+    return hold
 
 
 def test_note_of_an_attempt_becomes_exactly_one_event(backend: Backend) -> None:

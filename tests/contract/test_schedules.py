@@ -103,6 +103,44 @@ def test_restart_of_a_waiting_job_starts_a_run_at_once_and_an_upgrade_does_not(b
     run_scene(backend, scene)
 
 
+@pytest.mark.parametrize("request_of_user", ["stop", "restart", "restart --force"])
+def test_run_that_may_have_finished_stays_open_whatever_the_user_requests(backend: Backend, request_of_user: str) -> None:
+    """Its outcome may be in the checkpoint. The next attempt belongs to the same run, and looks for it."""
+
+    async def scene(cluster: ContractCluster) -> None:
+        client, paths = cluster.client, cluster.paths
+        await submit(client, paths, SCHEDULED, job=JOB, request="r1")
+        await cluster.run_passes_until_idle()
+        hold = await cluster.open_lease(1)
+        await hold.take(started_at=1.0, failsafe=())
+        await cluster.run_passes_until_idle()
+        if request_of_user == "stop":
+            await set_desired(client, paths, JOB, Desired.STOP)
+        else:
+            force = request_of_user == "restart --force"
+            await set_desired(client, paths, JOB, Desired.RUN, repeat=True, force=force, run_now=True)
+        await hold.release(Outcome(Ending.LOST, "its node is gone"), None)
+        await asyncio.sleep(2.0)  # the next run is due
+        await cluster.run_passes_until_idle()
+        if request_of_user == "stop":
+            assert (await cluster.state()).phase is Phase.PARKED
+            await set_desired(client, paths, JOB, Desired.RUN, run_now=True)
+        state = await wait_for_attempt(cluster, 2)
+        assert state.runs is not None and state.runs.run is not None
+        assert (state.runs.run.number, state.runs.run.attempts, state.runs.ended) == (1, 2, ())
+        hold = await cluster.open_lease(2)
+        await hold.take(started_at=1.0, failsafe=())
+        assert (await cluster.report()).first_unreported == 1
+        await hold.release(Outcome(Ending.FINISHED, "attempt 1 ended without reporting its outcome"), None)
+        state = await wait_for_attempt(cluster, 3)
+        assert state.runs is not None and state.runs.run is not None
+        assert (state.runs.run.number, [run.attempts for run in state.runs.ended]) == (2, [2])
+        await (await cluster.open_lease(3)).take(started_at=1.0, failsafe=())
+        assert (await cluster.report()).first_unreported == 3, "the end of run 1 says nothing about run 2"
+
+    run_scene(backend, scene)
+
+
 # Earlier releases
 
 

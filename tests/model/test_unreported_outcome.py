@@ -14,9 +14,9 @@ N1 = NodeId("n1")
 DRIVER_ENDINGS = [Ending.FINISHED, Ending.FAILED, Ending.KILLED, Ending.OUT_OF_MEMORY, Ending.DATA_LOSS]
 
 
-def report(attempt: int, ending: Ending | None = None, *, first_unreported: int = 0) -> Report:
+def report(attempt: int, ending: Ending | None = None, *, first_unreported: int = 0, dead: bool = False) -> Report:
     outcome = Outcome(ending, "because") if ending is not None else None
-    return Report(Attempt(attempt), N1, 1.0, outcome=outcome, first_unreported=Attempt(first_unreported))
+    return Report(Attempt(attempt), N1, 1.0, outcome=outcome, dead=dead, first_unreported=Attempt(first_unreported))
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class JobHistory:
         if fate.until == "assigned":
             return
         attempt = Attempt(self.attempt)
-        first = first_unreported_attempt(self.report) if self.report is not None else attempt
+        first = first_unreported_attempt(self.report, is_scheduled=False) if self.report is not None else attempt
         self.report = report(attempt, first_unreported=first)
         outcome, reported_ends = self._execute(fate, attempt, first)
         if outcome is not None and fate.reported:
@@ -71,15 +71,18 @@ class JobHistory:
         """Return the outcome, or None if the runner dies before, and the attempt whose driver's end it describes."""
         if fate.until == "lease":
             return None, []
+        if fate.until == "missing":
+            return Outcome(Ending.CHECKPOINT_DAMAGED, "it is not mounted"), []
         outcomes = {each: outcome for each, outcome in self.outcomes.items() if each >= first}
         found = find_unreported_outcome(outcomes, self.newest_claim)
         assert ([found.attempt] if found is not None else []) == self.untold(), "every untold end is found, and nothing else"
         if found is not None:
-            self.outcomes[attempt] = found.outcome
             return found.outcome, [found.attempt]
         if fate.until == "look":
             return Outcome(Ending.LOST, "the storage is unavailable"), []
         self.newest_claim = attempt
+        if fate.until == "conflict":
+            return Outcome(Ending.CHECKPOINT_CONFLICT, "a second driver wrote to it"), []
         if fate.until == "driver":
             return Outcome(Ending.STOPPED if fate.reported else Ending.LOST, "no end of its own"), []
         assert Ending.FINISHED not in self.driver_ends.values(), "a job that has finished runs again"
@@ -90,7 +93,7 @@ class JobHistory:
 
 fates = st.builds(
     Fate,
-    st.sampled_from(["assigned", "lease", "look", "driver", "end", "end"]),
+    st.sampled_from(["assigned", "lease", "missing", "look", "conflict", "driver", "end", "end"]),
     st.sampled_from(DRIVER_ENDINGS),
     st.booleans(),
     st.booleans(),
@@ -134,11 +137,22 @@ def test_reported_failure_is_not_found_after_its_next_attempt_was_lost() -> None
         (report(5, first_unreported=3), 3),
         (report(5, Ending.LOST, first_unreported=3), 3),
         (report(5, Ending.FAILED, first_unreported=3), 6),
+        (report(5, Ending.CHECKPOINT_DAMAGED, first_unreported=3), 3),
+        (report(5, Ending.CHECKPOINT_CONFLICT, first_unreported=3), 3),
     ],
 )
 def test_report_tells_which_outcomes_may_be_missing(previous: Report, first: int) -> None:
     """A report without the field comes from an earlier release, which looked only at the last attempt."""
-    assert first_unreported_attempt(previous) == first
+    for is_scheduled in (False, True):
+        assert first_unreported_attempt(previous, is_scheduled=is_scheduled) == first
+
+
+@pytest.mark.parametrize(("is_scheduled", "first"), [(False, 1), (True, 5)])
+def test_certificate_without_the_field_may_hide_the_outcome_of_any_attempt(is_scheduled: bool, first: int) -> None:
+    """A node of an earlier release drops the field. In a job with a schedule, earlier outcomes belong to earlier runs."""
+    certificate = report(5, Ending.LOST, dead=True)
+    assert first_unreported_attempt(certificate, is_scheduled=is_scheduled) == first
+    assert first_unreported_attempt(report(5, Ending.FAILED, dead=True), is_scheduled=is_scheduled) == 6
 
 
 def test_outcome_that_was_written_too_late_counts_only_if_the_job_has_finished() -> None:

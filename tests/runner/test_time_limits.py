@@ -32,6 +32,7 @@ class RecordingDriver:
     reported: Progress | None = None
     driver_pid: int | None = 7
     isolation: str = ""
+    claimed_checkpoint: str = ""
     note: str = ""
     commands: list[str] = field(default_factory=list)
 

@@ -210,6 +210,9 @@ class Report:
     """Copy of the lease's field. The leader watches the report, so its change wakes the leader."""
     first_unreported: Attempt = NO_ATTEMPT
     """First attempt whose outcome ZooKeeper may lack; this attempt if none. 0 in a report of an earlier release."""
+    checkpoint: str = ""
+    """Root of the checkpoints that the newest attempt with a reported claim has claimed, as Spark spells it. Empty before the
+    first claim, and in a report of an earlier release."""
 
 
 @dataclass(frozen=True, slots=True)

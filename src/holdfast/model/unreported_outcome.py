@@ -5,7 +5,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from holdfast.model.identifiers import Attempt
-from holdfast.model.job import Ending, Outcome, Report
+from holdfast.model.job import NO_ATTEMPT, Ending, Outcome, Report
+
+FIRST_ATTEMPT = Attempt(1)
 
 
 class UnreportedOutcome(NamedTuple):
@@ -13,16 +15,26 @@ class UnreportedOutcome(NamedTuple):
     outcome: Outcome
 
 
-def first_unreported_attempt(report: Report) -> Attempt:
-    """Return the first attempt whose outcome ZooKeeper may lack after this report.
+def covers_earlier_outcomes(outcome: Outcome) -> bool:
+    """Return True if a report with this outcome shows that ZooKeeper lacks no outcome of this attempt and earlier ones.
 
     A runner looks for earlier outcomes before anything else and reports the one that it finds, so its own outcome covers them.
     LOST covers nothing: the runner may have been lost before it looked, and a death certificate says LOST even if the driver
-    had ended by itself before.
+    had ended by itself before. An attempt that the checkpoint has prevented may not have found it, or not been able to read it.
     """
-    if report.outcome is not None and report.outcome.ending is not Ending.LOST:
+    return outcome.ending is not Ending.LOST and not outcome.ending.concerns_checkpoint
+
+
+def first_unreported_attempt(report: Report, *, is_scheduled: bool) -> Attempt:
+    """Return the first attempt whose outcome ZooKeeper may lack after this report. `is_scheduled` is for a job with a schedule.
+
+    A node of an earlier release that certifies a death drops the field. Any attempt may then be the first one. In a job with a
+    schedule only the attempt of the report can be, because earlier outcomes belong to earlier runs.
+    """
+    if report.outcome is not None and covers_earlier_outcomes(report.outcome):
         return Attempt(report.attempt + 1)
-    return report.first_unreported or report.attempt
+    is_dropped = report.first_unreported == NO_ATTEMPT and report.dead and not is_scheduled
+    return FIRST_ATTEMPT if is_dropped else report.first_unreported or report.attempt
 
 
 def find_unreported_outcome(outcomes: Mapping[Attempt, Outcome], newest_claim: int) -> UnreportedOutcome | None:

@@ -160,7 +160,7 @@ class OrderExecutor:
             if await self._end_older_attempts(client, job, attempt, last):
                 await self._start(job, attempt, state.versions)
         except SpawnFailed as error:
-            await self._report_failed_start(client, order, state.versions, report, error)
+            await self._report_failed_start(client, order, state, report, error)
             return False
         return True
 
@@ -175,7 +175,7 @@ class OrderExecutor:
         self._log.info("attempt started", job=job, attempt=attempt)
 
     async def _report_failed_start(
-        self, client: Client, order: Order, versions: Versions, report: Znode, error: SpawnFailed
+        self, client: Client, order: Order, state: JobState, report: Znode, error: SpawnFailed
     ) -> None:
         """Report that the attempt is dead before it began, so that the leader can start the next one elsewhere at once.
 
@@ -185,6 +185,8 @@ class OrderExecutor:
         last = _decode_report(report)
         if last is not None and not last.dead:
             raise Unavailable(f"attempt {order.attempt} cannot be started: {error}")
+        is_scheduled = state.runs is not None
+        first_unreported = first_unreported_attempt(last, is_scheduled=is_scheduled) if last is not None else order.attempt
         reason = f"attempt {order.attempt} could not be started on {self._node}: {error}"
         failed = Report(
             order.attempt,
@@ -194,8 +196,9 @@ class OrderExecutor:
             progress=last.progress if last is not None else None,
             outcome=Outcome(Ending.LOST, reason),
             dead=True,
-            version=versions.current,
-            first_unreported=first_unreported_attempt(last) if last is not None else order.attempt,
+            version=state.versions.current,
+            first_unreported=first_unreported,
+            checkpoint=last.checkpoint if last is not None else "",
         )
         data = encode(failed, schema=await read_schema_for_writing(client, self._paths))
         newest = Check(self._paths.job(order.job, "attempt"), order.attempt)

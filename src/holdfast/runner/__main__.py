@@ -16,8 +16,8 @@ from holdfast.runner.attempt_layout import RUN_FILE
 from holdfast.runner.cds.archive import ArchiveDirectory
 from holdfast.runner.execution.driver import LocalDriverExecution
 from holdfast.runner.execution.driver_command import NodeResources
-from holdfast.runner.execution.job_phases import phase_reader
 from holdfast.runner.granted_promises import GrantedPromises
+from holdfast.runner.job_phases import phase_reader
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.runner.timeouts import AttemptTimeouts
 from holdfast.storage import open_storage

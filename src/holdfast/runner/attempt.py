@@ -137,7 +137,11 @@ class Runner:
 
     async def _release_lease(self, outcome: Outcome) -> None:
         await self._session.release(
-            outcome, self._driver.progress(), proven=self._trial.proven, timeout_s=self._timeouts.release_timeout_s
+            outcome,
+            self._driver.progress(),
+            proven=self._trial.proven,
+            checkpoint=self._driver.claimed_checkpoint,
+            timeout_s=self._timeouts.release_timeout_s,
         )
 
     # Supervision of the driver
@@ -204,6 +208,7 @@ class Runner:
             isolation=self._driver.isolation,
             starting=not self._driver.is_ready,
             application=self._driver.application,
+            checkpoint=self._driver.claimed_checkpoint,
         )
         if committed:
             self._confirm(sent_at)

@@ -38,6 +38,10 @@ class DriverExecution(Protocol):
         """Isolation level of the driver; empty before its start."""
 
     @property
+    def claimed_checkpoint(self) -> str:
+        """Root of the checkpoints, once this attempt has claimed it; empty before."""
+
+    @property
     def is_ready(self) -> bool:
         """True once the driver has Spark or a query, or runs without Spark. Remains true."""
 

@@ -139,6 +139,11 @@ class LeaseHolder:
         desired_record = decode(DesiredRecord, desired.data, where="its desired state")
         if desired_record.desired is not Desired.RUN:
             raise LeaseRefused("the job should not run any more")
+        decoded_spec = decode(Spec, spec.data, where="its spec")
+        is_scheduled = decoded_spec.schedule is not None
+        first_unreported = (
+            first_unreported_attempt(previous, is_scheduled=is_scheduled) if previous is not None else assignment.attempt
+        )
         # If the checkpoint vanishes, the report is the only record of the job's progress, so the progress is kept.
         progress = previous.progress if previous is not None else None
         self._report = Report(
@@ -150,9 +155,9 @@ class LeaseHolder:
             progress=progress,
             version=assignment.version,
             starting=True,
-            first_unreported=first_unreported_attempt(previous) if previous is not None else assignment.attempt,
+            first_unreported=first_unreported,
+            checkpoint=previous.checkpoint if previous is not None else "",
         )
-        decoded_spec = decode(Spec, spec.data, where="its spec")
         taken = TakenLease(decoded_spec, desired.stat.version, desired_record.trial_s, previous, desired_record.trust)
         return taken, [
             Check(self._path("attempt"), attempt.stat.version),
@@ -245,10 +250,11 @@ class LeaseHolder:
         isolation: str = "",
         starting: bool = False,
         application: SparkApplication | None = None,
+        checkpoint: str = "",
     ) -> bool:
         """Write the lease, and the report if it has changed. Return False if another write interfered: try again later.
 
-        Raises LeaseLost, and the errors of the client.
+        `checkpoint` is the root that the attempt has claimed; empty before. Raises LeaseLost, and the errors of the client.
         """
         own = self._assignment
         lease = Lease(
@@ -256,7 +262,8 @@ class LeaseHolder:
         )
         operations: list[Operation] = [SetData(self._lease_path, self._encode(lease), self._version)]
         assert self._report is not None, "the lease was taken"
-        report = replace(self._report, failsafe=failsafe, note=note, proven=proven, starting=starting)
+        claimed = checkpoint or self._report.checkpoint
+        report = replace(self._report, failsafe=failsafe, note=note, proven=proven, starting=starting, checkpoint=claimed)
         # The first batch of this attempt replaces the progress of earlier ones, which may be larger: a user may have trusted a
         # checkpoint that lacks batches.
         is_first = _batch_of(report.progress) is None or (proven and not self._report.proven)
@@ -288,7 +295,7 @@ class LeaseHolder:
             raise LeaseLost("the report names another runner, or certifies that this attempt is dead")
         self._report, self._report_version, self._possible_failsafe_nodes = report, znode.stat.version, ()
 
-    async def release(self, outcome: Outcome, progress: Progress | None, *, proven: bool = False) -> None:
+    async def release(self, outcome: Outcome, progress: Progress | None, *, proven: bool = False, checkpoint: str = "") -> None:
         """Delete the lease and report the outcome, with the certificate that every process is gone, in one transaction.
 
         Raises LeaseLost, and the errors of the client.
@@ -296,7 +303,15 @@ class LeaseHolder:
         await self.verify_ownership()
         assert self._report is not None
         known = self._report.progress if _batch_of(progress) is None else progress
-        report = replace(self._report, outcome=outcome, progress=known, dead=True, proven=proven, starting=False)
+        report = replace(
+            self._report,
+            outcome=outcome,
+            progress=known,
+            dead=True,
+            proven=proven,
+            starting=False,
+            checkpoint=checkpoint or self._report.checkpoint,
+        )
         result = await self._client.commit(
             [Delete(self._lease_path, self._version), SetData(self._path("report"), self._encode(report), self._report_version)]
         )

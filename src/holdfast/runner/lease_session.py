@@ -154,12 +154,14 @@ class LeaseSession:
 
     # Releasing the lease
 
-    async def release(self, outcome: Outcome, progress: Progress | None, *, proven: bool, timeout_s: float) -> None:
+    async def release(
+        self, outcome: Outcome, progress: Progress | None, *, proven: bool, checkpoint: str, timeout_s: float
+    ) -> None:
         """Release the lease with the outcome. Give up when the lease is lost or after the timeout; then the node reports it."""
         give_up_at = self._clock.boottime() + timeout_s
         while self.holds_lease and self.state is not ConnectionState.ENDED and self._clock.boottime() < give_up_at:
             try:
-                await self.holder.release(outcome, progress, proven=proven)
+                await self.holder.release(outcome, progress, proven=proven, checkpoint=checkpoint)
             except (Unavailable, OutcomeUnknown):
                 await self._wakeup.wait(self._timing.heartbeat_s)
             except HoldfastError as error:

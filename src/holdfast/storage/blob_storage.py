@@ -57,6 +57,10 @@ class Storage:
     def has(self, digest: str) -> bool:
         return bool(self._call(Blobs.has, digest=digest))
 
+    def require_mounted(self) -> None:
+        """Raise Unavailable if the storage contains no blobs: a directory is then more likely not mounted than empty."""
+        self._call(Blobs.require_folder)
+
     def list_blobs(self) -> Iterator[Blob]:
         """Yield all blobs. Modification times are by the storage's clock."""
         for digest, modified_wall_s, size in self._call(Blobs.list_blobs):

@@ -68,6 +68,11 @@ class Blobs:
         except FolderMissing:
             return False
 
+    def require_folder(self) -> None:
+        """Raise Unavailable if the folder of the blobs does not exist."""
+        with self._existing_folder():
+            pass
+
     def list_blobs(self) -> list[tuple[str, float, int]]:
         try:
             with self._open(False) as folder:

@@ -25,8 +25,8 @@ from holdfast.errors import Unavailable
 from holdfast.model.phase import Phase
 from holdfast.runner.execution.claim_answers import RETRY_S_MAX, ClaimAnswers
 from holdfast.runner.execution.control_reader import ControlReader
-from holdfast.runner.execution.job_phases import ReadPhase
 from holdfast.runner.execution.location_ownership import LocationOwnership, OwnerStateUnknown
+from holdfast.runner.job_phases import ReadPhase
 from holdfast.storage import CheckpointClaim, Claims, ForeignCheckpoint, LocationClaims
 
 LOG = log.configure_logging(component="test")

@@ -16,6 +16,9 @@ from holdfast.model.checkpoint_trust import CheckpointTrust, finding_id, record_
 from holdfast.model.job import Report
 from holdfast.runner.execution.location_ownership import LocationOwnership, OwnerStateUnknown
 from holdfast.storage import CheckpointClaim, Checkpoints, Claims, ForeignCheckpoint, checkpoint_location, examine_file_sink
+from holdfast.storage.location import parse_location
+
+MISSING_AFTER_CLAIM = "it no longer exists, but an earlier attempt has used it: mount it on this node"
 
 
 class CheckpointDamaged(Refused):
@@ -58,6 +61,29 @@ class _QueryCheckpoint:
     query: Query | None
 
 
+def require_claimed_checkpoint(
+    root: str,
+    storage: str,
+    claims: Claims,
+    claim: CheckpointClaim,
+    previous_report: Report | None,
+    trust: CheckpointTrust | None,
+    log: Log,
+) -> None:
+    """Raise CheckpointDamaged if a root that an earlier attempt has claimed does not exist here, unless `trust` covers that.
+
+    The file system of a directory may not be mounted on this node; other locations cannot look empty. Call this before the
+    claim, which would create the directory.
+    """
+    if not parse_location(checkpoint_location(root, storage)).is_directory:
+        return
+    if claims.list_attempts() or any(True for _ in Checkpoints(checkpoint_location(root, storage)).examine_queries()):
+        return
+    batch = _reported_batch(previous_report)
+    problem = _missing_after_batch(batch) if batch is not None else MISSING_AFTER_CLAIM
+    _accept([_Damage(root.rstrip("/") or root, None, (problem,))], trust, claim.job, log)
+
+
 class CheckpointVerification:
     def __init__(
         self, root: str, storage: str, claims: Claims, claim: CheckpointClaim, ownership: LocationOwnership, log: Log
@@ -76,9 +102,7 @@ class CheckpointVerification:
         Raises CheckpointDamaged unless `trust` covers every finding, Unavailable, and the errors of a claim.
         """
         recorded = self._claims.load_known_queries()
-        reported_batch = (
-            previous_report.progress.batch_id if previous_report is not None and previous_report.progress is not None else None
-        )
+        reported_batch = _reported_batch(previous_report)
         known = _with_reported_batch(recorded or KnownQueries(), reported_batch)
         places = list(self._query_checkpoints(known))
         damages = []
@@ -92,21 +116,10 @@ class CheckpointVerification:
                 self._log.warning("checkpoint cannot be judged", location=place.location, reason=doubt)
             if verdict.problems:
                 damages.append(_Damage(place.location, place.query, verdict.problems))
-        notes = [self._accept(damages, trust)] if damages else []
+        notes = [_accept(damages, trust, self._claim.job, self._log)] if damages else []
         notes += [text for place, verdict in verdicts for text in self._repair(place, verdict)]
         self._save_positions(recorded, places, accepted={damage.location for damage in damages})
         return "; ".join(notes)
-
-    def _accept(self, damages: list[_Damage], trust: CheckpointTrust | None) -> str:
-        """Log all findings, and return a sentence if the user trusts all of them. Raises CheckpointDamaged otherwise."""
-        for damage in damages:
-            for problem in damage.problems:
-                self._log.warning("checkpoint damaged", location=damage.location, problem=problem)
-        untrusted = [rest for damage in damages if (rest := damage.without(trust)).problems]
-        if trust is None or untrusted:
-            ids = record_findings([id for damage in damages for id in damage.ids()])
-            raise CheckpointDamaged(self._damage_message(untrusted), ids)
-        return str(trust)
 
     # Reading
 
@@ -181,13 +194,29 @@ class CheckpointVerification:
         if known != recorded:
             self._claims.save_known_queries(known)
 
-    def _damage_message(self, damages: list[_Damage]) -> str:
-        job = self._claim.job
-        return (
-            f"{'. Also '.join(map(str, damages))}. Repair it or restore a copy and run 'holdfast resume {job}', run "
-            f"'holdfast resume {job} --trust-checkpoint --reason TEXT' if you have looked and it may be used as it is, or run "
-            f"'holdfast cancel {job}'"
-        )
+
+def _accept(damages: list[_Damage], trust: CheckpointTrust | None, job: str, log: Log) -> str:
+    """Log all findings, and return a sentence if the user trusts all of them. Raises CheckpointDamaged otherwise."""
+    for damage in damages:
+        for problem in damage.problems:
+            log.warning("checkpoint damaged", location=damage.location, problem=problem)
+    untrusted = [rest for damage in damages if (rest := damage.without(trust)).problems]
+    if trust is None or untrusted:
+        ids = record_findings([id for damage in damages for id in damage.ids()])
+        raise CheckpointDamaged(_damage_message(untrusted, job), ids)
+    return str(trust)
+
+
+def _damage_message(damages: list[_Damage], job: str) -> str:
+    return (
+        f"{'. Also '.join(map(str, damages))}. Repair it or restore a copy and run 'holdfast resume {job}', run "
+        f"'holdfast resume {job} --trust-checkpoint --reason TEXT' if you have looked and it may be used as it is, or run "
+        f"'holdfast cancel {job}'"
+    )
+
+
+def _reported_batch(report: Report | None) -> int | None:
+    return report.progress.batch_id if report is not None and report.progress is not None else None
 
 
 def _missing_after_batch(reported_batch: int) -> str:

@@ -17,9 +17,14 @@ from holdfast.driver_protocol.control_files import (
 from holdfast.driver_protocol.exit_record import ExitRecord, parse_exit_record
 from holdfast.driver_protocol.kafka_status import KafkaStatus, parse_kafka_status
 from holdfast.driver_protocol.location_claim import ClaimRequest, parse_claim_requests
-from holdfast.driver_protocol.progress_record import parse_progress, parse_query_batches
+from holdfast.driver_protocol.progress_record import limit_progress_size, parse_progress, parse_query_batches
 from holdfast.driver_protocol.query_record import NOTE_MAX, StartedQuery, parse_started_queries
 from holdfast.model.job import Progress, SparkApplication
+
+OFFSETS_BYTES_MAX = 24_000
+LAG_BYTES_MAX = 24_000
+"""Sizes of offsets and lag in the lease. Each heartbeat writes both, and a ZooKeeper server keeps the last 500 writes in its
+memory, about two and a half times as large as they are."""
 
 
 class ControlReader:
@@ -58,12 +63,13 @@ class ControlReader:
         record = parse_progress(fields) if fields is not None else None
         if record is None:
             return None
+        record = limit_progress_size(record, OFFSETS_BYTES_MAX)
         return Progress(
             batch_id=record.batch_id,
             rows_per_second=record.rows_per_second,
             offsets=tuple(json.dumps(offset) for offset in record.offsets),
             offset_queries=record.offset_queries,
-            lag=tuple(json.dumps(lag) for lag in self._kafka_status().lag),
+            lag=_limit_lag([json.dumps(lag) for lag in self._kafka_status().lag]),
         )
 
     def application_status(self) -> ApplicationStatus:
@@ -82,3 +88,10 @@ class ControlReader:
 
     def _kafka_status(self) -> KafkaStatus:
         return parse_kafka_status(read_control_file(self.directory, KAFKA_STATUS_FILE) or {})
+
+
+def _limit_lag(lag: list[str]) -> tuple[str, ...]:
+    """Return the lag of the sources without the largest ones, so that the rest has at most LAG_BYTES_MAX bytes."""
+    while sum(map(len, lag)) > LAG_BYTES_MAX:
+        lag.remove(max(lag, key=len))
+    return tuple(lag)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.atomic_file import write_atomically
@@ -13,16 +14,18 @@ from holdfast.log import Log
 from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.codec import encode
 from holdfast.model.job import Ending, Outcome, Progress, Report, SparkApplication, Spec
+from holdfast.model.unreported_outcome import covers_earlier_outcomes
 from holdfast.runner import process_file
 from holdfast.runner.attempt_layout import CONTROL_DIRECTORY, DRIVER_LOG, OUTCOME_FILE, PROCESSES_FILE, SESSION_FILE
-from holdfast.runner.execution.attempt_checkpoint import AttemptCheckpoint, EndedBeforeStart
+from holdfast.runner.execution.attempt_checkpoint import AttemptCheckpoint
 from holdfast.runner.execution.classify import classify_exit
 from holdfast.runner.execution.control_reader import ControlReader
 from holdfast.runner.execution.driver_command import NO_NODE_RESOURCES, DriverCommand, NodeResources
-from holdfast.runner.execution.job_phases import ReadPhase
+from holdfast.runner.execution.earlier_outcomes import EarlierOutcomes, EndedBeforeStart
 from holdfast.runner.execution.master_check import check_master, spark_master
 from holdfast.runner.execution.memory_limit import kernel_oom_kills, memory_limit_bytes, wait_until_exceeded
 from holdfast.runner.execution.watchdog_client import WatchdogClient
+from holdfast.runner.job_phases import ReadPhase
 from holdfast.runner.lease import AttemptAssignment
 from holdfast.runner.watchdog.json_socket import DEADLINE_PASSED
 from holdfast.storage import BlobMissing, CheckpointClaim, Storage
@@ -31,8 +34,8 @@ from holdfast.zk.session import session_file
 from holdfast.zk.session.client import SessionId
 from holdfast.zk.session.connection_settings import ConnectionSettings
 
-FETCH_ATTEMPTS_MAX = 5
-FETCH_RETRY_S = 2.0
+ACCESS_ATTEMPTS_MAX = 5
+ACCESS_RETRY_S = 2.0
 INFRASTRUCTURE_REFUSALS = ("the deadline", "cannot start a process")
 """Beginnings of those refusals of a watchdog that have nothing to do with the job."""
 
@@ -78,21 +81,38 @@ class LocalDriverExecution:
     # One run of the driver
 
     async def run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None = None) -> Outcome:
+        outcome = await self._run_driver(spec, previous_report, trust)
+        is_allowed = self._outcomes_read or not covers_earlier_outcomes(outcome)
+        return outcome if is_allowed else Outcome(Ending.LOST, outcome.reason)
+
+    async def _run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None) -> Outcome:
         try:
+            earlier = EarlierOutcomes(self._claim, previous_report, spec, str(self._storage.location), self._log)
+            await self._read_claimed_root(earlier, trust)
             command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
-            checkpoint = self._checkpoint = self._open_checkpoint(command)
+            checkpoint = self._checkpoint = self._open_checkpoint(command, earlier)
             await self._prepare(spec, command, checkpoint, previous_report, trust)
             memory_limit = memory_limit_bytes(spec)
             return await self._execute(spec, command, checkpoint, memory_limit)
         except EndedBeforeStart as ended:
+            self._outcomes_read = self._outcomes_read or ended.is_earlier_outcome
             return ended.outcome
         except Unavailable as error:
             return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {error}")
         except (Refused, Conflict) as error:
-            return self._kill_outcome or Outcome(self._classify_refusal(error), str(error))
+            return self._kill_cause or Outcome(self._classify_refusal(error), str(error))
         except OSError as error:
             problem = error.strerror or error
             return Outcome(Ending.LOST, f"the driver could not be started on {self._assignment.node}: {problem}")
+
+    async def _read_claimed_root(self, earlier: EarlierOutcomes, trust: CheckpointTrust | None) -> None:
+        """Read the outcomes in the root that an earlier attempt has claimed. An upgrade may have named another root since."""
+        self._outcomes_read = not earlier.may_exist
+        if earlier.may_exist or earlier.claimed_root:
+            await self._wait_for_storage()
+        if earlier.may_exist and earlier.claimed_root:
+            await earlier.require_none(earlier.claimed_root, version=self._assignment.version, trust=trust)
+            self._outcomes_read = True
 
     async def _prepare(
         self,
@@ -103,58 +123,69 @@ class LocalDriverExecution:
         trust: CheckpointTrust | None,
     ) -> None:
         # Before anything else that may fail: only LOST may be reported before the outcomes have been read.
-        await checkpoint.require_no_unreported_outcome(previous_report)
-        self._outcomes_read = not parse_location(self._storage.location).is_directory
+        await checkpoint.require_no_unreported_outcome(trust)
+        self._outcomes_read = True
+        self._require_not_killed()
         await check_master(spec, os.environ)
         # The code comes before the claim: if the storage is not mounted here, a claim would land in the empty mount point.
         await self._fetch_code(command)
-        if not self._outcomes_read:
-            # The directory may have been mounted after they were read. The code proves that it is mounted now.
-            await checkpoint.require_no_unreported_outcome(previous_report)
-            self._outcomes_read = True
         await checkpoint.claim()
         self._require_not_killed()
         await checkpoint.verify(previous_report, trust)
         self._require_not_killed()
 
-    def _open_checkpoint(self, command: DriverCommand) -> AttemptCheckpoint:
+    def _open_checkpoint(self, command: DriverCommand, earlier: EarlierOutcomes) -> AttemptCheckpoint:
+        storage = str(self._storage.location)
+        return AttemptCheckpoint(
+            command.checkpoint,
+            storage,
+            self._claim,
+            earlier,
+            self._control,
+            self._read_phase,
+            self._log,
+            version=self._assignment.version,
+        )
+
+    @property
+    def _claim(self) -> CheckpointClaim:
         assignment = self._assignment
-        claim = CheckpointClaim(
+        return CheckpointClaim(
             cluster=self._cluster,
             job=assignment.job,
             attempt=assignment.attempt,
             node=assignment.node,
             nonce=assignment.nonce,
         )
-        storage = str(self._storage.location)
-        return AttemptCheckpoint(
-            command.checkpoint, storage, claim, self._control, self._read_phase, self._log, version=assignment.version
-        )
+
+    async def _wait_for_storage(self) -> None:
+        """Wait until a directory is mounted: an empty mount point shows no outcomes. Other storages cannot look empty."""
+        if parse_location(self._storage.location).is_directory:
+            await self._retry_access(self._storage.require_mounted)
 
     async def _fetch_code(self, command: DriverCommand) -> None:
-        for attempts_left in reversed(range(FETCH_ATTEMPTS_MAX)):
+        try:
+            await self._retry_access(command.fetch_code)
+        except BlobMissing as error:
+            outcome = Outcome(Ending.UNSTARTABLE, f"the job's code is missing from the storage: {error}")
+            raise EndedBeforeStart(outcome) from error
+
+    async def _retry_access(self, access: Callable[[], None]) -> None:
+        """Call a function that blocks, and repeat it while it raises Unavailable. Raises the last error."""
+        for attempts_left in reversed(range(ACCESS_ATTEMPTS_MAX)):
             self._require_not_killed()
             try:
-                await asyncio.to_thread(command.fetch_code)
+                await asyncio.to_thread(access)
                 return
-            except BlobMissing as error:
-                outcome = Outcome(Ending.UNSTARTABLE, f"the job's code is missing from the storage: {error}")
-                raise EndedBeforeStart(outcome) from error
             except Unavailable as error:
                 if not attempts_left:
                     raise
-                self._log.warning("code not fetched yet", problem=str(error))
-                await asyncio.sleep(FETCH_RETRY_S)
-
-    @property
-    def _kill_outcome(self) -> Outcome | None:
-        """Outcome of a kill before the driver was started; None without a kill. It covers only outcomes that were read."""
-        cause = self._kill_cause
-        return cause if cause is None or self._outcomes_read else Outcome(Ending.LOST, cause.reason)
+                self._log.warning("storage not available yet", problem=str(error))
+                await asyncio.sleep(ACCESS_RETRY_S)
 
     def _require_not_killed(self) -> None:
-        if (outcome := self._kill_outcome) is not None:
-            raise EndedBeforeStart(outcome)
+        if self._kill_cause is not None:
+            raise EndedBeforeStart(self._kill_cause)
 
     async def _execute(
         self, spec: Spec, command: DriverCommand, checkpoint: AttemptCheckpoint, memory_limit: int | None
@@ -275,6 +306,10 @@ class LocalDriverExecution:
             self._kill_task = asyncio.ensure_future(self._watchdog.kill_tree())
 
     # State for the runner
+
+    @property
+    def claimed_checkpoint(self) -> str:
+        return self._checkpoint.claimed_root if self._checkpoint is not None else ""
 
     @property
     def is_ready(self) -> bool:

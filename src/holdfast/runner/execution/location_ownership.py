@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.log import Log
 from holdfast.model.phase import Phase
-from holdfast.runner.execution.job_phases import ReadPhase
+from holdfast.runner.job_phases import ReadPhase
 from holdfast.storage import AlreadyClaimed, CheckpointClaim, Claims, ForeignCheckpoint, LocationClaims, LocationOwner
 from holdfast.storage.location import Location, checkpoint_location, enclosing_folders, parse_location
 

@@ -38,6 +38,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         Blobs.ensure_stored,
         Blobs.fetch,
         Blobs.has,
+        Blobs.require_folder,
         Blobs.list_blobs,
         Blobs.remove,
         Blobs.remove_older,

@@ -55,6 +55,7 @@ class SimDriverExecution:
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self.driver_pid: int | None = None
         self.isolation = ""
+        self.claimed_checkpoint = ""
         self.application = None
         self.note = ""
         self.batch_s = 0.0

@@ -28,7 +28,7 @@ class SharedStorage:
     ) -> UnreportedOutcome | None:
         """Return an earlier outcome that ZooKeeper may lack, with the rule of real runners, before the attempt claims."""
         await self._delay()
-        first = first_unreported_attempt(previous_report) if previous_report is not None else attempt
+        first = first_unreported_attempt(previous_report, is_scheduled=True) if previous_report is not None else attempt
         outcomes = {each: outcome for each, outcome in self.outcomes.get(job, {}).items() if first <= each < attempt}
         return find_unreported_outcome(outcomes, max(self.claims.get(job, {}), default=0))
 
