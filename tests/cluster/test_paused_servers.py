@@ -69,7 +69,7 @@ def scene(tmp_path: Path) -> Iterator[PausedServersScene]:
         script = tmp_path / "sleeper.py"
         script.write_text(SLEEPER)
         ids = tuple(jobs.submit(script, name, spark=False) for name in ("first", "second"))
-        poll_until(lambda: all(jobs[id]["driver_pid"] for id in ids), 60, "both jobs run")
+        poll_until(lambda: all(jobs[id]["phase"] == "RUNNING" and jobs[id]["driver_pid"] for id in ids), 60, "both jobs run")
         yield PausedServersScene(servers, tmp_path, jobs, observer, ids)
 
 

@@ -28,6 +28,9 @@ TARGETED_KILL_SHARE = 0.4
 """Share of kills right after the sink has written a batch, a moment that random kills rarely hit."""
 KILL_DELAY_S_MAX = 1.5
 """Longest random delay before a kill: at least the duration of a batch."""
+LEFTOVERS_CONF = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
+"""A kill can leave a temporary file in a new checkpoint, with which Spark refuses to start. These drivers have no runner, which
+would move it aside."""
 SCRIPT = Path(__file__).parent / "scripts" / "windows.py"
 
 pytestmark = [pytest.mark.live, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(120 + 60 * KILLS)]
@@ -55,7 +58,7 @@ def attempts(tmp_path: Path) -> Iterator[Callable[[], DriverProcess]]:
 def driver_variables(kind: str) -> dict[str, str]:
     """Return variables that give drivers the Spark of this process, with the settings for this kind of sink."""
     paths = [SRC, SRC.parent, Path(pyspark.__file__).parents[1]]
-    conf = [f"--conf {name}={value}" for name, value in DELTA_CONF.items()] if kind == "delta" else []
+    conf = [f"--conf {name}={value}" for name, value in {**LEFTOVERS_CONF, **(DELTA_CONF if kind == "delta" else {})}.items()]
     home = {"HOME": str(Path.home())} if kind == "delta" else {}  # Ivy's cache of downloaded jars
     return {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYSPARK_SUBMIT_ARGS": " ".join([*conf, SUBMIT_ARGUMENTS]), **home}
 

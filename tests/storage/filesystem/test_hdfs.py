@@ -175,8 +175,11 @@ def test_connection_is_shared_by_all_calls_of_a_process(location: str) -> None:
 
 
 def test_one_subprocess_serves_successive_calls_until_it_is_idle_or_a_call_fails(location: str, tmp_path: Path) -> None:
+    storage = open_storage(location)
+    (tmp_path / "blob").write_bytes(b"content")
+    storage.put(tmp_path / "blob")  # a storage without any blob counts as not mounted
     pool.kill_all()
-    storage, before = open_storage(location), set(child_pids(os.getpid()))
+    before = set(child_pids(os.getpid()))
 
     def subprocesses() -> set[int]:
         return set(child_pids(os.getpid())) - before
