@@ -155,6 +155,11 @@ def test_certificate_without_the_field_may_hide_the_outcome_of_any_attempt(is_sc
     assert first_unreported_attempt(report(5, Ending.FAILED, dead=True), is_scheduled=is_scheduled) == 6
 
 
+@pytest.mark.parametrize(("is_scheduled", "first"), [(False, 3), (True, 6)])
+def test_job_that_has_finished_has_a_next_attempt_only_if_the_leader_decided_too_early(is_scheduled: bool, first: int) -> None:
+    assert first_unreported_attempt(report(5, Ending.FINISHED, first_unreported=3), is_scheduled=is_scheduled) == first
+
+
 def test_outcome_that_was_written_too_late_counts_only_if_the_job_has_finished() -> None:
     failed, finished = Outcome(Ending.FAILED, "x"), Outcome(Ending.FINISHED, "y")
     assert find_unreported_outcome({Attempt(1): failed}, newest_claim=2) is None

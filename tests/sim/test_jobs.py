@@ -12,7 +12,7 @@ from tests.sim.jobs.checks.job_oracles import JobOracles
 from tests.sim.jobs.checks.run_rules import RunRules
 from tests.sim.jobs.checks.transaction_rules import TransactionRules
 from tests.sim.jobs.scenario_run import ScenarioRun
-from tests.sim.jobs.scenarios import SCENARIO_ROTATION, SCENARIOS, SCHEDULE_SEEDS_FROM, SERVERS_PAUSED
+from tests.sim.jobs.scenarios import REQUEST_SEEDS_FROM, SCENARIO_ROTATION, SCENARIOS, SCHEDULE_SEEDS_FROM, SERVERS_PAUSED
 from tests.sim.jobs.schedule import JobScheduleResult, run_schedule, run_schedules, scenario_name
 from tests.sim.jobs.users import Users
 from tests.sim.jobs.variants import VARIANTS
@@ -22,6 +22,8 @@ from tests.sim.worker_pool import start_pool
 SCHEDULES = 1000
 SCHEDULES_WITH_SCHEDULE = 200
 """Simulated schedules with scheduled jobs."""
+SCHEDULES_WITH_REQUESTS = 200
+"""Simulated schedules in which users send many requests while attempts are lost."""
 SCHEDULES_FAST = 64
 SEEDS_MAX = 600
 """Maximum number of schedules that a broken variant may survive."""
@@ -44,13 +46,21 @@ def test_few_schedules_keep_job_invariants(report: Report) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_schedules_keep_job_invariants(report: Report) -> None:
-    results = run_schedules([*range(SCHEDULES), *range(SCHEDULE_SEEDS_FROM, SCHEDULE_SEEDS_FROM + SCHEDULES_WITH_SCHEDULE)])
+    scheduled = range(SCHEDULE_SEEDS_FROM, SCHEDULE_SEEDS_FROM + SCHEDULES_WITH_SCHEDULE)
+    requested = range(REQUEST_SEEDS_FROM, REQUEST_SEEDS_FROM + SCHEDULES_WITH_REQUESTS)
+    results = run_schedules([*range(SCHEDULES), *scheduled, *requested])
     _assert_no_violation(results, report)
     assert {result.scenario for result in results} == set(SCENARIOS)
     faults = {name for result in results for name in result.faults}
     drivers = sum(result.drivers for result in results)
     report(f"{len(results)} job schedules kept every invariant, with {len(faults)} kinds of faults and {drivers} drivers")
     assert len(faults) > 60, "some fault was never chosen"
+
+
+@pytest.mark.slow
+def test_finished_job_does_not_run_again_if_a_forced_restart_comes_before_the_certificate(report: Report) -> None:
+    """In these schedules, the node of the finished attempt certifies its end after the leader has given it up."""
+    _assert_no_violation(run_schedules([REQUEST_SEEDS_FROM + 1312, REQUEST_SEEDS_FROM + 1486]), report)
 
 
 @pytest.mark.slow

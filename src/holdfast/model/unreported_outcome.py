@@ -30,9 +30,13 @@ def first_unreported_attempt(report: Report, *, is_scheduled: bool) -> Attempt:
 
     A node of an earlier release that certifies a death drops the field. Any attempt may then be the first one. In a job with a
     schedule only the attempt of the report can be, because earlier outcomes belong to earlier runs.
+
+    Without a schedule, a job that has finished has no next attempt. If there is one, the leader has decided before the node of
+    the finished attempt has certified its death, for example because a user has forced a restart. The outcome is found again.
     """
     if report.outcome is not None and covers_earlier_outcomes(report.outcome):
-        return Attempt(report.attempt + 1)
+        came_too_late = report.outcome.ending is Ending.FINISHED and not is_scheduled
+        return (report.first_unreported or report.attempt) if came_too_late else Attempt(report.attempt + 1)
     is_dropped = report.first_unreported == NO_ATTEMPT and report.dead and not is_scheduled
     return FIRST_ATTEMPT if is_dropped else report.first_unreported or report.attempt
 

@@ -167,6 +167,16 @@ def test_finished_job_does_not_run_again_after_an_upgrade_to_another_location(tm
     asyncio.run(test())
 
 
+def test_job_whose_end_was_reported_after_the_decision_to_restart_it_does_not_run_again(tmp_path: Path) -> None:
+    """The node of the attempt may certify the end after a user has forced a restart. No outcome is left in the checkpoint."""
+    job = StoredJob(tmp_path)
+
+    async def test() -> None:
+        assert await job.run(job.execution(2), replace(job.first_report, outcome=FINISHED)) == FINISHED
+
+    asyncio.run(test())
+
+
 @pytest.mark.slow
 def test_attempt_is_lost_if_the_storage_with_the_claimed_checkpoint_is_not_mounted(tmp_path: Path) -> None:
     """Another node may have mounted it, so the job is not parked."""

@@ -33,6 +33,8 @@ class ScenarioRun:
         self.faults = FailsafeScripts(world, self.nodes, self.environment, self.oracles, random.Random(f"{world.seed}/faults"))
         self.jobs: list[JobId] = []
         self.until_s = FAULTS_UNTIL_S
+        self.stable_s = STABLE_S
+        """Time from the recovery to the check of the bounds."""
         self.restart_s: float | None = None
         self.can_recover = True
         """False if the scenario ends with a fault that only an operator can repair."""
@@ -151,7 +153,7 @@ class ScenarioRun:
             raise SimulatedTimeout(
                 "; ".join(self.oracles.unhealthy_jobs()) or "there is no leader, or a node has not joined again"
             ) from None
-        self.world.run_for(STABLE_S)
+        self.world.run_for(self.stable_s)
         self.oracles.check_bounds(jobs=len(self.jobs))
 
     def _sample_health(self) -> None:

@@ -141,6 +141,47 @@ def unreported_endings(run: ScenarioRun) -> None:
         run.faults.arm_targeted_fault()
 
 
+def requests_around_losses(run: ScenarioRun) -> None:
+    """Users stop, resume, restart, upgrade, trust and cancel jobs in any order, while attempts are lost."""
+    run.stable_s = 2 * TIMEOUT_S  # until the sessions of users and processes that were cut off have expired
+    run.submit_jobs(run.random.randrange(1, 3), run.random.choice([run.finishing_behaviour, run.endless_behaviour]), 2.0)
+    for job in run.jobs:
+        for _ in range(run.random.randrange(2, 7)):
+            _request_at_random(run, run.random.uniform(2.0, FAULTS_UNTIL_S), job)
+    run.run_one_script([run.faults.lose_runner_after_outcome, run.faults.crash_leader_within_margin, run.faults.remove_lease])
+    for _ in range(run.random.randrange(1, 4)):
+        run.faults.schedule_random_fault(run.random.uniform(2.0, FAULTS_UNTIL_S), FAULTS_UNTIL_S)
+    if run.random.random() < 0.5:
+        run.faults.arm_targeted_fault()
+
+
+def _request_at_random(run: ScenarioRun, at_s: float, job: JobId) -> None:
+    users = run.users
+    match run.random.randrange(8):
+        case 0 | 1:
+            users.set_desired(at_s, job, Desired.STOP, repeat=True)
+        case 2 | 3:
+            users.set_desired(at_s, job, Desired.RUN, repeat=True)
+        case 4:
+            users.upgrade(at_s, job)
+        case 5:
+            users.trust_checkpoint(at_s, job)
+        case 6:
+            run.world.schedule_at(at_s, _force_restart_after_power_loss, run, job)
+        case _ if run.random.random() < 0.3:
+            users.set_desired(at_s, job, Desired.CANCEL)
+
+
+def _force_restart_after_power_loss(run: ScenarioRun, job: JobId) -> None:
+    """Force a restart if the machine of the last attempt is off: only then the user knows that the attempt is dead."""
+    record = run.oracles.job_record(job)
+    last = record.report or record.state  # while another node certifies the death, the state names that node
+    node = next((node for node in run.nodes if last is not None and node.name == last["node"]), None)
+    is_newest = last is not None and last["attempt"] == record.attempt
+    if is_newest and node is not None and node.powered_off:
+        run.users.set_desired(run.world.now_s, job, Desired.RUN, repeat=True, force=True)
+
+
 # Scenarios with a claim about unaffected drivers
 
 
@@ -451,9 +492,12 @@ SCENARIOS: dict[str, Callable[[ScenarioRun], None]] = {
     "stopped agent": stopped_supervision_and_agent,
     "schedule": scheduled_jobs,
     "cut node": cut_node_cancelled,
+    "requests": requests_around_losses,
 }
 SCHEDULE_SEEDS_FROM = 1_000_000
 """Seeds from here on are of the scenario `schedule`. It is not in the rotation, so that the other seeds stay as they are."""
+REQUEST_SEEDS_FROM = 2_000_000
+"""Seeds from here on are of the scenario `requests`."""
 
 
 def _rotate(rare_scenario: str) -> tuple[str, ...]:

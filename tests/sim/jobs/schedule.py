@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.sim.jobs.scenario_run import ScenarioRun
-from tests.sim.jobs.scenarios import SCENARIO_ROTATION, SCENARIOS, SCHEDULE_SEEDS_FROM
+from tests.sim.jobs.scenarios import REQUEST_SEEDS_FROM, SCENARIO_ROTATION, SCENARIOS, SCHEDULE_SEEDS_FROM
 from tests.sim.jobs.variants import VARIANTS
 from tests.sim.leadership.oracles import InvariantViolation
 from tests.sim.worker_pool import WORKERS, start_pool
@@ -68,6 +68,8 @@ def run_schedule(
 
 
 def scenario_name(seed: int) -> str:
+    if seed >= REQUEST_SEEDS_FROM:
+        return "requests"
     if seed >= SCHEDULE_SEEDS_FROM:
         return "schedule"
     return SCENARIO_ROTATION[seed % len(SCENARIO_ROTATION)]

@@ -3,10 +3,13 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from holdfast.errors import HoldfastError, Refused
+from holdfast.model.checkpoint_trust import CheckpointTrust
 from holdfast.model.identifiers import JobId
 from holdfast.model.job import Desired, Spec
+from holdfast.zk.records.upgrade import upgrade
 from holdfast.zk.session.client import Client, ConnectionState
 from tests.sim.jobs.checks.committed_records import Commit, JobRecord
 from tests.sim.jobs.checks.job_oracles import JobOracles
@@ -15,6 +18,7 @@ from tests.sim.leadership.agent_node import PATHS, TIMEOUT_S
 from tests.sim.world import World
 
 USERS_MACHINE = "users"
+LONG_TRIAL_S = 1000.0
 
 
 class Users:
@@ -53,6 +57,24 @@ class Users:
             self._world.record("desired set", job, desired.value)
             if desired is Desired.CANCEL:
                 self.cancelled.add(job)
+
+        self._world.schedule_at(at_s, self._start_client, call, False)
+
+    def upgrade(self, at_s: float, job: JobId) -> None:
+        """Add a version of the program that behaves like the previous one, and stays on trial until the end of the schedule."""
+
+        async def call(client: Client) -> None:
+            script = f"job{self._count}.py"
+            version = await upgrade(client, PATHS, job, lambda spec: replace(spec, script=script), trial_s=LONG_TRIAL_S)
+            self._world.record("upgraded", job, version)
+
+        self._world.schedule_at(at_s, self._start_client, call, False)
+
+    def trust_checkpoint(self, at_s: float, job: JobId) -> None:
+        async def call(client: Client) -> None:
+            trust = CheckpointTrust("ada@laptop", "it is as it should be", 0.0, ())
+            await self._components.set_desired(client, PATHS, job, Desired.RUN, repeat=True, trust=trust)
+            self._world.record("checkpoint trusted", job)
 
         self._world.schedule_at(at_s, self._start_client, call, False)
 

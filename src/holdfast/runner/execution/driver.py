@@ -88,6 +88,7 @@ class LocalDriverExecution:
     async def _run_driver(self, spec: Spec, previous_report: Report | None, trust: CheckpointTrust | None) -> Outcome:
         try:
             earlier = EarlierOutcomes(self._claim, previous_report, spec, str(self._storage.location), self._log)
+            earlier.require_unfinished()
             await self._read_claimed_root(earlier, trust)
             command = DriverCommand(self._assignment, spec, self._directory, self._storage, resources=self._resources)
             checkpoint = self._checkpoint = self._open_checkpoint(command, earlier)

@@ -52,6 +52,12 @@ class EarlierOutcomes:
     def may_exist(self) -> bool:
         return self._first < self._claim.attempt
 
+    def require_unfinished(self) -> None:
+        """Raise EndedBeforeStart if the previous report says that the job has finished. It came after the leader's decision."""
+        previous = self._previous_report.outcome if self._previous_report is not None else None
+        if previous is not None and previous.ending is Ending.FINISHED and not self._is_scheduled:
+            raise EndedBeforeStart(previous, is_earlier_outcome=True)
+
     async def require_none(self, root: str, *, version: int, trust: CheckpointTrust | None) -> None:
         """Raise EndedBeforeStart if an outcome in this root must be reported, or if a claimed checkpoint is missing.
 

@@ -173,7 +173,7 @@ class ReadsLastOutcomeOnly(SharedStorage):
     """Storage that returns only the outcome of the previous attempt, and only if that attempt has reported none."""
 
     async def find_unreported_outcome(
-        self, job: JobId, attempt: Attempt, previous_report: Report | None
+        self, job: JobId, attempt: Attempt, previous_report: Report | None, *, is_scheduled: bool
     ) -> UnreportedOutcome | None:
         await self._delay()
         if previous_report is None or previous_report.outcome is not None:
@@ -186,11 +186,11 @@ class TakesLossForOutcome(SharedStorage):
     """Storage that ignores earlier outcomes after a report that says LOST."""
 
     async def find_unreported_outcome(
-        self, job: JobId, attempt: Attempt, previous_report: Report | None
+        self, job: JobId, attempt: Attempt, previous_report: Report | None, *, is_scheduled: bool
     ) -> UnreportedOutcome | None:
         if previous_report is not None and previous_report.outcome is not None:
             previous_report = None
-        return await super().find_unreported_outcome(job, attempt, previous_report)
+        return await super().find_unreported_outcome(job, attempt, previous_report, is_scheduled=is_scheduled)
 
 
 class ForgetsUnreportedAttempts(LeaseHolder):
@@ -212,7 +212,7 @@ class IgnoresOutcomes(SharedStorage):
     """Storage that never returns the claims and outcomes in the checkpoint."""
 
     async def find_unreported_outcome(
-        self, job: JobId, attempt: Attempt, previous_report: Report | None
+        self, job: JobId, attempt: Attempt, previous_report: Report | None, *, is_scheduled: bool
     ) -> UnreportedOutcome | None:
         await self._delay()
         return None

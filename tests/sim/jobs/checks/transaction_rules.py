@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.model.identifiers import NodeId
+from holdfast.model.identifiers import JobId, NodeId
 from holdfast.plan.ended_attempt import FAILURES_WITHOUT_PROGRESS_MAX
 from holdfast.zk.session.client import Create, Operation
 from tests.sim.jobs.checks.committed_records import Commit, CommittedRecords, Fields, JobRecord
@@ -47,6 +47,8 @@ class TransactionRules:
         self._epoch = 0
         self._registered_s: dict[str, float] = {}
         """Time since which each registered node has been registered without interruption."""
+        self._given_up_s: dict[tuple[JobId, int], float] = {}
+        """Time at which a leader gave up an attempt without a certificate."""
         records.on_part_written.append(self._check_commit)
         world.zk.on_commit(self._record_registrations)
         world.zk.on_session_end(self._record_session_end)
@@ -120,6 +122,18 @@ class TransactionRules:
         if (attempt := after.state["attempt"]) > after.attempt:
             self._report_violation(f"the state of {after.id} names attempt {attempt}, but the newest is {after.attempt}")
         self._check_certifier(before, after)
+        self._check_loss(before, after)
+
+    def _check_loss(self, before: JobRecord, after: JobRecord) -> None:
+        """Rule 5: an attempt without a certificate is given up after its lease has been gone for one margin."""
+        report = before.report
+        is_given_up = before.phase in ("STARTING", "RUNNING", "STOPPING") and after.phase in ("PENDING", "BACKOFF")
+        if not is_given_up or report is None or report["dead"] or before.lease_session or after.tampered:
+            return
+        assert after.state is not None
+        if report["attempt"] == after.state["attempt"]:
+            self._check_margin(before, f"attempt {report['attempt']} of {after.id} was given up")
+            self._given_up_s[after.id, report["attempt"]] = self._world.now_s
 
     def _check_certifier(self, before: JobRecord, after: JobRecord) -> None:
         """Rule 5: a node of the failsafe set is asked to end an attempt after its lease has been gone for one margin."""
@@ -239,7 +253,9 @@ class TransactionRules:
         report = before.report
         if report is None or report["dead"]:
             return
-        self._check_margin(before, f"attempt {number} of {before.id} was assigned")
+        # A leader that has given up the attempt has waited. Its decision is in the state: a later leader need not wait again.
+        if self._given_up_s.get((before.id, report["attempt"]), float("-inf")) <= before.lease_gone_s:
+            self._check_margin(before, f"attempt {number} of {before.id} was assigned")
         registered_s = self._registered_s.get(report["node"], float("inf"))
         if registered_s < before.lease_gone_s and not before.force:
             self._report_violation(

@@ -68,7 +68,7 @@ class SimDriverExecution:
             return ended.outcome
 
     async def _execute(self, spec: Spec, previous_report: Report | None) -> Outcome:
-        await self._claim_checkpoint(previous_report)
+        await self._claim_checkpoint(previous_report, is_scheduled=spec.schedule is not None)
         self._raise_if_killed()
         self._start_watchdog()
         try:
@@ -96,9 +96,11 @@ class SimDriverExecution:
 
     # Checkpoint
 
-    async def _claim_checkpoint(self, previous_report: Report | None) -> None:
+    async def _claim_checkpoint(self, previous_report: Report | None, *, is_scheduled: bool) -> None:
         assignment = self._assignment
-        earlier = await self._storage.find_unreported_outcome(assignment.job, assignment.attempt, previous_report)
+        earlier = await self._storage.find_unreported_outcome(
+            assignment.job, assignment.attempt, previous_report, is_scheduled=is_scheduled
+        )
         if earlier is not None:
             reason = f"attempt {earlier.attempt} ended without a report: {earlier.outcome.reason}"
             raise _AttemptEnded(Outcome(earlier.outcome.ending, reason))

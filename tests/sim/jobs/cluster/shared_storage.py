@@ -24,11 +24,11 @@ class SharedStorage:
         )
 
     async def find_unreported_outcome(
-        self, job: JobId, attempt: Attempt, previous_report: Report | None
+        self, job: JobId, attempt: Attempt, previous_report: Report | None, *, is_scheduled: bool
     ) -> UnreportedOutcome | None:
         """Return an earlier outcome that ZooKeeper may lack, with the rule of real runners, before the attempt claims."""
         await self._delay()
-        first = first_unreported_attempt(previous_report, is_scheduled=True) if previous_report is not None else attempt
+        first = first_unreported_attempt(previous_report, is_scheduled=is_scheduled) if previous_report is not None else attempt
         outcomes = {each: outcome for each, outcome in self.outcomes.get(job, {}).items() if first <= each < attempt}
         return find_unreported_outcome(outcomes, max(self.claims.get(job, {}), default=0))
 
