@@ -100,7 +100,7 @@ def test_leader_steps_down_when_reconnect_shortens_session_timeout() -> None:
         world.run_until(lambda: any(node.is_leading() for node in nodes), within_s=6, what="a leader")
         leader = next(node for node in nodes if node.is_leading())
         for transport in world.process(leader.process).resources:
-            transport._client._timeout_s = 4.0  # type: ignore[attr-defined]  # all resources are clients here
+            transport._client.timeout_s = 4.0  # type: ignore[attr-defined]  # all resources are clients here
         world.run_until(
             lambda: any(node.is_leading() for node in nodes if node is not leader), within_s=3, what="another leader"
         )
