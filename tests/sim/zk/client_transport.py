@@ -169,6 +169,7 @@ class ClientTransport:
         self._retry_pause_s = RETRY_PAUSE_S
         self._handshake_timeout_s = HANDSHAKE_TIMEOUT_S
         self.identity = connection.session.identity
+        connection.session.is_known = True
         self.timeout_s = connection.session.timeout_s
         self.connection = connection
         connection.open_by_client()

@@ -21,7 +21,17 @@ TICKS_MAX = 20
 
 
 class SimSession:
-    __slots__ = ("check_scheduled", "closing", "ended", "identity", "last_contact_s", "owner", "process", "timeout_s")
+    __slots__ = (
+        "check_scheduled",
+        "closing",
+        "ended",
+        "identity",
+        "is_known",
+        "last_contact_s",
+        "owner",
+        "process",
+        "timeout_s",
+    )
 
     def __init__(self, identity: SessionId, process: str, timeout_s: float, last_contact_s: float) -> None:
         self.identity = identity
@@ -34,6 +44,8 @@ class SimSession:
         self.closing = False
         """True once the leader has decided to end the session, even before that is committed."""
         self.ended = False
+        self.is_known = False
+        """True once a client has received the identity. Otherwise the client gave up the handshake, and the session expires."""
         self.check_scheduled = False
 
     def record_contact(self, at_s: float) -> None:
