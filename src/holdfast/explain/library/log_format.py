@@ -106,7 +106,8 @@ class LogFormats:
     def __init__(self, formats: Iterable[LogFormat]) -> None:
         self.all = tuple(formats)
         self._by_mode = {mode: self._compile(mode) for mode in FileMode}
-        self._wrappers = _table([format for format in self.all if format.wrapper or format.prefix], shortest=True)
+        self._wrappers = tuple(format for format in self.all if format.wrapper or format.prefix)
+        self.wrapper_table = _table(list(self._wrappers), shortest=True)[1]
 
     def _compile(self, mode: FileMode) -> tuple[tuple[LogFormat, ...], HeaderTable]:
         """Return the format of each shape, and the table that recognizes the shapes."""
@@ -114,10 +115,6 @@ class LogFormats:
 
     def header_table(self, mode: FileMode) -> HeaderTable:
         return self._by_mode[mode][1]
-
-    @property
-    def wrapper_table(self) -> HeaderTable:
-        return self._wrappers[1]
 
     def format(self, mode: FileMode, number: int) -> LogFormat:
         """Return the format of a shape, by its index in the table of the mode."""
@@ -135,7 +132,7 @@ class LogFormats:
 
     def unwrap(self, line: str) -> tuple[RecordHeader, str]:
         """Split a line into the header of the log collector and the original line."""
-        for format in self._wrappers[0]:
+        for format in self._wrappers:
             if format.header.match(line) is None:
                 continue  # most formats: reading their headers would take much longer
             header = format.read_header(line)

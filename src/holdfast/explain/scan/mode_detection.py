@@ -43,10 +43,19 @@ def detect_mode(sample: bytes, library: Library, *, compiled: bool = False) -> F
 def _is_wrapped(sample: bytes, library: Library, compiled: bool) -> bool:
     """Return True if nearly all lines have the prefix of a log collector, and some of them start a record behind it."""
     lines = [line for line in sample.split(b"\n") if line.strip()]
-    prefixes = sum(1 for line in lines if library.formats.is_wrapped(decode(line)))
-    if prefixes <= WRAPPED_SHARE * len(lines):
+    if not _have_prefixes(lines, library):
         return False
     return len(_scan(sample, FileMode.WRAPPED, library, compiled).starts) > RECORD_SHARE * len(lines)
+
+
+def _have_prefixes(lines: list[bytes], library: Library) -> bool:
+    """Return True if more than WRAPPED_SHARE of the lines have a prefix. In most files, the first lines rule that out."""
+    without_prefix = 0
+    for line in lines:
+        without_prefix += not library.formats.is_wrapped(decode(line))
+        if len(lines) - without_prefix <= WRAPPED_SHARE * len(lines):
+            return False
+    return bool(lines)
 
 
 def _scan(sample: bytes, mode: FileMode, library: Library, compiled: bool) -> RecordScan:
