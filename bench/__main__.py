@@ -2,6 +2,7 @@
 
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable
 
@@ -34,7 +35,13 @@ BENCHMARKS: dict[str, Callable[[], object]] = {
 }
 
 
+def _end_like_interrupt(*_: object) -> None:
+    """Handle SIGTERM: end like after Ctrl-C, so that the clusters of a benchmark are stopped."""
+    raise SystemExit(143)
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, _end_like_interrupt)
     names = sys.argv[1:] or list(BENCHMARKS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:

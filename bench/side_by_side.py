@@ -7,6 +7,7 @@ had another name in the revision.
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("names", nargs="+", metavar="NAME[=NAME_BEFORE]", help="benchmark, and its name in the revision")
     parser.add_argument("--rounds", type=int, default=1, help="runs of each benchmark (default: %(default)s)")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end_like_interrupt)
     with _checkout(arguments.revision) as earlier:
         for name in arguments.names:
             now, _, before = name.partition("=")
@@ -32,6 +34,10 @@ def main() -> int:
                 sys.stdout.writelines(f"{line}\n" for line in pair_lines(*outputs))
                 sys.stdout.flush()
     return 0
+
+
+def _end_like_interrupt(*_: object) -> None:
+    raise SystemExit(143)
 
 
 @contextlib.contextmanager
@@ -49,11 +55,15 @@ def _checkout(revision: str) -> Iterator[Path]:
 def _run(tree: Path, name: str) -> list[str]:
     """Run a benchmark of a source tree and return the lines that it prints, without the line about the machine."""
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", name], cwd=tree, env=environment, stdout=subprocess.PIPE, text=True, check=False
-    )
-    lines = [line.strip() for line in done.stdout.splitlines()[1:]]
-    failure = [f"failed with exit code {done.returncode}"] if done.returncode else []
+    command = [sys.executable, "-m", "bench", name]
+    with subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            process.terminate()  # it stops its clusters, and `with` waits for it
+            raise
+    lines = [line.strip() for line in output.splitlines()[1:]]
+    failure = [f"failed with exit code {process.returncode}"] if process.returncode else []
     return [line for line in lines if line and line != name] + failure
 
 
