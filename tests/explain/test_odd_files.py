@@ -112,7 +112,7 @@ def test_lines_that_only_look_wrapped_keep_their_own_times(tmp_path: Path) -> No
 
 
 def test_quoted_record_ends_with_the_quotation(tmp_path: Path) -> None:
-    """What people write below a quotation or a code block is not evidence."""
+    """Text below a quotation or a code block is not evidence."""
     text = (
         "Anna wrote:\n\n> {}> in the old cluster\n>\n> Expiring session 0x1, timeout of 6000ms exceeded\n\n"
         "- Expiring session 0x2, timeout of 6000ms exceeded\n\n```\n{}```\nExpiring session 0x3, timeout of 6000ms exceeded\n"

@@ -66,7 +66,7 @@ def _files_at(path: str) -> Iterator[InputFile]:
         if not matches:
             raise Refused(f"there is no {path}")
         for match in matches:
-            yield from _found(match)
+            yield from _files_found_at(match)
 
 
 def _at_local_path(path: str) -> Iterator[InputFile]:
@@ -87,7 +87,7 @@ def _at_local_path(path: str) -> Iterator[InputFile]:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _found(path: str) -> Iterator[InputFile]:
+def _files_found_at(path: str) -> Iterator[InputFile]:
     """Yield the files at a path that was found in a directory or by a pattern. Devices, sockets and pipes are skipped."""
     if os.path.isdir(path):
         yield from _in_directory(path)
