@@ -261,9 +261,10 @@ class JobOracles(LeadershipOracles):
         zk = self._world.zk
         nodes = len(self._nodes)
         # A client that gives up a handshake while commits are stalled does not know its session, and tries again.
-        sessions = sum(session.is_known for session in zk.sessions.by_id.values())
-        if sessions > nodes + jobs + 2:
-            self._report_violation(f"{sessions} sessions for {nodes} nodes and {jobs} jobs")
+        known = sum(session.is_known for session in zk.sessions.by_id.values())
+        for sessions in (known, len(zk.sessions.by_id) - known):
+            if sessions > nodes + jobs + 2:
+                self._report_violation(f"{sessions} sessions for {nodes} nodes and {jobs} jobs")
         watches = sum(server.watches for server in zk.servers)
         if watches > nodes * (10 + 4 * jobs) + 4 * jobs:
             self._report_violation(f"{watches} watches for {nodes} nodes and {jobs} jobs")
