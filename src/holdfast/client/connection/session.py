@@ -26,10 +26,10 @@ class ClusterStopped(Unavailable):
 
 
 @contextlib.asynccontextmanager
-async def open_session(target: Target) -> AsyncIterator[Client]:
+async def open_session(target: Target, within_s: float = CONNECT_S) -> AsyncIterator[Client]:
     """Connect to ZooKeeper and close the session at the end.
 
-    Raise ClusterStopped if the local cluster does not run, and Unavailable if no server accepts the session in `CONNECT_S`.
+    Raise ClusterStopped if the local cluster does not run, and Unavailable if no server accepts the session in `within_s`.
     """
     from holdfast.zk.kazoo_transport import client_factory  # expensive import
 
@@ -37,7 +37,7 @@ async def open_session(target: Target) -> AsyncIterator[Client]:
     client = client_factory(target.zookeeper)(awake.set)
     try:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOPPED_CONNECT_S if target.is_stopped else CONNECT_S):
+            async with asyncio.timeout(STOPPED_CONNECT_S if target.is_stopped else within_s):
                 while client.state is ConnectionState.CONNECTING:
                     await awake.wait()
                     awake.clear()
@@ -63,13 +63,13 @@ async def _close(client: Client) -> None:
             await client.close()
 
 
-def read_over_kazoo(target: Target, query: Callable[[Client], Awaitable[Result]]) -> Result:
-    """Run a read-only query in its own session. Repeat it if the connection is lost; raise Unavailable after `CONNECT_S`."""
+def read_over_kazoo(target: Target, query: Callable[[Client], Awaitable[Result]], within_s: float = CONNECT_S) -> Result:
+    """Run a read-only query in its own session. Repeat it if the connection is lost; raise Unavailable after `within_s`."""
 
     async def run() -> Result:
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + CONNECT_S
-        async with open_session(target) as client:
+        give_up_at = loop.time() + within_s
+        async with open_session(target, within_s) as client:
             while True:
                 try:
                     return await query(client)
